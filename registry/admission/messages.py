@@ -7,10 +7,11 @@ Follows apiserver pkg/cel/mutation/{typeresolver,dynamic/objects,jsonpatch}.go.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Any, Final
 
-from registry.admission.dynamic import key_text, plain
+from registry.admission.dynamic import plain
 from registry.apply.validate import GoValue, go_plain, go_syntax
 from registry.budget import spend
 from registry.cel.checker.declarations import Function, Overload, declared_functions
@@ -22,6 +23,7 @@ from registry.cel.common.values import (
     MISSING,
     EvalError,
     MapValue,
+    Opaque,
     Optional,
     TypeValue,
     Uint,
@@ -30,8 +32,9 @@ from registry.cel.common.values import (
     register_type,
 )
 from registry.cel.ext.table import function
-from registry.codec.go_text import go_quote
+from registry.codec.go_text import go_quote, quote_rune
 from registry.codec.json_size import VALUE_UNITS
+from registry.schema.goduration import duration_text
 
 OBJECT: Final = types.struct("Object", {})
 JSON_PATCH: Final = types.struct(
@@ -100,7 +103,9 @@ def configuration(value: Value) -> dict[str, Any]:
     """The JSON of an `Object{...}`; raises EvalError where a part has the name of another path, and BudgetExceeded."""
     if type(value) is not Made or value.name != "Object":
         raise EvalError("unexpected evaluation result type, expected Object")
-    plain: dict[str, Any] = _unwrap(value, "Object")
+    plain = _unwrap(value, "Object")
+    if type(plain) is not dict:
+        raise EvalError("invalid return type: *dynamic.ObjectVal")
     return plain
 
 
@@ -108,14 +113,30 @@ def _unwrap(value: Value, path: str) -> Any:
     """The value as kube-apiserver converts one of an `Object{...}`: only lists and maps directly in its fields become
     JSON. What is no JSON then is a GoValue, which fits no type."""
     if type(value) is Optional:
-        return _unwrap(value.get(), path)
+        return _unwrap(value.get(), path) if value.present else None
     if type(value) is list:
         spend(VALUE_UNITS)
         return [_unwrap_part(item, path) for item in value]
     if isinstance(value, Map):
         spend(VALUE_UNITS)
-        return {key_text(key): _unwrap_part(value.find(key), path) for key in value.all_keys()}
+        return {_key_of_field(key): _unwrap_part(value.find(key), path) for key in value.all_keys()}
     return _unwrap_part(value, path)
+
+
+class _BadKey(Exception):
+    """A map directly in a field has a key that is no string: the Object around it is an error then."""
+
+
+def _key_of_field(key: Value) -> str:
+    if type(key) is str:
+        spend(len(key))
+        return key
+    if type(key) is bool:
+        raise _BadKey(f"map key %!q(types.Bool={'true' if key else 'false'}) is of type types.Bool, not string")
+    assert isinstance(key, int), "the other kinds of keys"
+    character = chr(key) if 0 <= key <= sys.maxunicode else "\N{REPLACEMENT CHARACTER}"
+    kind = "Uint" if isinstance(key, Uint) else "Int"
+    raise _BadKey(f"map key {quote_rune(character)} is of type types.{kind}, not string")
 
 
 def _unwrap_part(value: Value, path: str) -> Any:
@@ -126,14 +147,23 @@ def _unwrap_part(value: Value, path: str) -> Any:
                 "field name path from root Object type"
             )
         spend(VALUE_UNITS)
-        return {name: _unwrap(part, f"{path}.{name}") for name, part in value.fields.items()}
+        fields = {}
+        for name, part in value.fields.items():
+            try:
+                fields[name] = _unwrap(part, f"{path}.{name}")
+            except _BadKey as error:
+                text = f"fail to convert field {go_quote(name)}: {error}"
+                return GoValue("*types.Err", text, f"&types.Err{{{text}}}")
+        return fields
     if type(value) is Optional:
-        return _unwrap_part(value.get(), path)
+        return _unwrap_part(value.get(), path) if value.present else None
     if type(value) is TypeValue:
         return value.name
     if type(value) is int:
         spend(VALUE_UNITS)
         return value
+    if isinstance(value, Opaque):
+        return _go_opaque(value)
     json = plain(value)
     return _go_value(value, json) or json
 
@@ -148,19 +178,26 @@ def _go_value(value: Value, json: Any) -> GoValue | None:
         return GoValue("[]uint8", f"[{' '.join(map(str, some))}]", f"[]uint8{{{syntax}}}")
     if isinstance(value, Uint):
         return GoValue("uint64", str(int(value)), f"{value:#x}")
-    if type(value) is Timestamp:
-        when = value.calendar("")
-        numbers = f"{when.day}, {when.hour}, {when.minute}, {when.second}, {value.nanoseconds % SECOND}"
-        syntax = f"time.Date({when.year}, time.{_MONTHS[when.month - 1]}, {numbers}, time.UTC)"
-        return GoValue("time.Time", value.utc_text().replace("T", " ").replace("Z", " +0000 UTC"), syntax)
-    if type(value) is Duration:
-        return GoValue("time.Duration", value.text(), str(value.nanoseconds))
     if type(value) is list:
         return GoValue("[]ref.Val", go_plain(json), go_syntax(json).replace("interface {}", "ref.Val", 1))
     if isinstance(value, Map):
         syntax = go_syntax(json).replace("map[string]interface {}", "map[ref.Val]ref.Val", 1)
         return GoValue("map[ref.Val]ref.Val", go_plain(json), syntax)
     return None
+
+
+def _go_opaque(value: Opaque) -> GoValue:
+    """The Go value of a library type. The texts of quantities, and of pointers in `%#v`, are not upstream's."""
+    spend(VALUE_UNITS)
+    if type(value) is Timestamp:
+        when = value.calendar("")
+        numbers = f"{when.day}, {when.hour}, {when.minute}, {when.second}, {value.nanoseconds % SECOND}"
+        syntax = f"time.Date({when.year}, time.{_MONTHS[when.month - 1]}, {numbers}, time.UTC)"
+        return GoValue("time.Time", value.utc_text().replace("T", " ").replace("Z", " +0000 UTC"), syntax)
+    if type(value) is Duration:
+        return GoValue("time.Duration", duration_text(value.nanoseconds), str(value.nanoseconds))
+    name = value.type.name.rpartition(".")[2]
+    return GoValue(name, value.text() if value.has_text else name, f"{name}{{}}")
 
 
 def plain_parts(value: Value) -> Any:

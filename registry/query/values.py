@@ -18,13 +18,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
-from registry.cel.common.times import SECOND, Timestamp
+from registry.cel.common.times import Timestamp
 from registry.cel.common.values import EvalError
 from registry.cel.ext.clock import to_duration, to_timestamp
 from registry.cel.ext.quantity import parse_quantity
 from registry.query.encoding import ABSENT, PRESENT, component_of, integer_of, revert
 from registry.query.fields import FieldKind, QueryField
 from registry.query.indexes import Index
+from registry.schema.goduration import duration_text
 from registry.schema.model import Structural
 
 Value = str | int | float | bytes | Fraction | tuple[int, int | str]
@@ -236,27 +237,6 @@ def schema_of(of: ValueType) -> Structural:
 
 
 _FORMATS: Final = {ValueType.TIMESTAMP: "date-time", ValueType.DURATION: "duration", ValueType.BYTES: "byte"}
-
-
-def duration_text(nanoseconds: int) -> str:
-    """Formats a duration as Go does (time.Duration.String): 1h30m0s, 1.5s, 2ms, 0s."""
-    sign, left = ("-" if nanoseconds < 0 else ""), abs(nanoseconds)
-    if left < SECOND:
-        for unit, size in (("ms", 1_000_000), ("µs", 1000), ("ns", 1)):
-            if left >= size:
-                return f"{sign}{_decimal(left, size)}{unit}"
-        return "0s"
-    minutes, rest = divmod(left, 60 * SECOND)
-    hours, minutes_left = divmod(minutes, 60)
-    text = f"{_decimal(rest, SECOND)}s"
-    if minutes:
-        text = f"{minutes_left}m{text}"
-    return f"{sign}{hours}h{text}" if hours else f"{sign}{text}"
-
-
-def _decimal(value: int, size: int) -> str:
-    whole, rest = divmod(value, size)
-    return f"{whole}.{rest:0{len(str(size)) - 1}}".rstrip("0") if rest else str(whole)
 
 
 _BINARY: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")

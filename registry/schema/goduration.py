@@ -1,4 +1,4 @@
-"""Parses durations as Go's time.ParseDuration does, with its error texts."""
+"""Parses durations as Go's time.ParseDuration does, with its error texts, and formats them as Go."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from typing import Final
 
 from registry.codec.go_text import quote_time
 
+_SECOND: Final = 1_000_000_000
 _UNITS: Final = {
     "ns": 1,
     "us": 1_000,
     "µs": 1_000,
     "μs": 1_000,
     "ms": 1_000_000,
-    "s": 1_000_000_000,
+    "s": _SECOND,
     "m": 60_000_000_000,
     "h": 3_600_000_000_000,
 }
@@ -50,3 +51,24 @@ def parse_duration(text: str) -> int:
             raise ValueError(invalid)
         place = part.end()
     return -total if is_negative else total
+
+
+def duration_text(nanoseconds: int) -> str:
+    """Formats a duration as Go does (time.Duration.String): 1h30m0s, 1.5s, 2ms, 0s."""
+    sign, left = ("-" if nanoseconds < 0 else ""), abs(nanoseconds)
+    if left < _SECOND:
+        for unit, size in (("ms", 1_000_000), ("µs", 1000), ("ns", 1)):
+            if left >= size:
+                return f"{sign}{_decimal(left, size)}{unit}"
+        return "0s"
+    minutes, rest = divmod(left, 60 * _SECOND)
+    hours, minutes_left = divmod(minutes, 60)
+    text = f"{_decimal(rest, _SECOND)}s"
+    if minutes:
+        text = f"{minutes_left}m{text}"
+    return f"{sign}{hours}h{text}" if hours else f"{sign}{text}"
+
+
+def _decimal(value: int, size: int) -> str:
+    whole, rest = divmod(value, size)
+    return f"{whole}.{rest:0{len(str(size)) - 1}}".rstrip("0") if rest else str(whole)

@@ -223,6 +223,7 @@ def mutated(made: dict[str, Any], *expressions: str, patch: bool = False) -> Any
         ),
         (["Object{}"], {"size": 1, "opts": {"o": "p"}}),
         (["Object{spec: Object.spec{size: 9007199254740993}}"], {"size": 9007199254740993, "opts": {"o": "p"}}),
+        (["Object{spec: Object.spec{free: optional.none()}}"], {"size": 1, "opts": {"o": "p"}, "free": None}),
         (["Object{spec: Object.spec{color: type(1)}}"], {"size": 1, "opts": {"o": "p"}, "color": "int"}),
     ],
 )
@@ -284,6 +285,22 @@ def test_json_patches(expression: str, expected: Any) -> None:
                 ("{'opts': {'a': 'b'}}", "object: .spec.opts: expected map, got &{map[a:b]}"),
                 ("Object.spec{free: {'a': [1]}}", "object: .spec.free.a: expected map, got &{[1]}"),
                 ("Object.spec{free: {'a': duration('1s')}}", "object: .spec.free.a: expected map, got &{1s}"),
+                ("Object.spec{free: duration('1h')}", "object: .spec.free: expected map, got &{1h0m0s}"),
+                ("Object.spec{free: ip('1.2.3.4')}", "object: .spec.free: expected map, got &{1.2.3.4}"),
+                (
+                    "Object.spec{free: google.protobuf.Timestamp{seconds: 5}}",
+                    "object: .spec.free: expected map, got &{1970-01-01 00:00:05 +0000 UTC}",
+                ),
+                (
+                    "Object.spec{free: {1: 2}}",
+                    "object: .spec: expected map, got &{fail to convert field \"free\": map key '\\x01' is of type "
+                    "types.Int, not string}",
+                ),
+                (
+                    "Object.spec{free: {true: 2}}",
+                    'object: .spec: expected map, got &{fail to convert field "free": map key %!q(types.Bool=true) is of '
+                    "type types.Bool, not string}",
+                ),
             ]
         ),
         (

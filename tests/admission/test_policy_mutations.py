@@ -92,6 +92,36 @@ async def test_a_mutation_that_makes_another_kind(api: Client, path: str, kind: 
     assert (answer.code, answer.json["message"]) == (500, text)
 
 
+@pytest.mark.parametrize(
+    "value, code, why",
+    [
+        ("5", 500, "Internal error occurred: system metadata was not initialized"),
+        ("null", 500, "Internal error occurred: system metadata was not initialized"),
+        (
+            "{}",
+            422,
+            'Widget.test.example.com "" is invalid: metadata.name: Required value: name or generateName is required',
+        ),
+    ],
+)
+async def test_a_mutation_of_all_metadata(api: Client, value: str, code: int, why: str) -> None:
+    patch = f"[JSONPatch{{op: 'replace', path: '/metadata', value: {value}}}]"
+    await mutate(api, "", mutations=[{"patchType": "JSONPatch", "jsonPatch": {"expression": patch}}])
+    answer = await api.post(WIDGETS, widget("a"))
+    assert (answer.code, answer.json["message"]) == (code, why)
+
+
+async def test_the_name_of_a_request_is_its_own(api: Client) -> None:
+    """That of the path, if there is one; a mutation that renames the object does not change it."""
+    patch = "[JSONPatch{op: 'replace', path: '/metadata/name', value: 'renamed'}]"
+    await mutate(api, "", mutations=[{"patchType": "JSONPatch", "jsonPatch": {"expression": patch}}])
+    shown = "request.name + ' ' + object.metadata.name"
+    await enforce(api, "false", validations=[{"expression": "false", "messageExpression": shown}])
+    for path, name in ((WIDGETS, "a"), (f"{WIDGETS}/b", "b")):
+        status = failure(await api.post(path, widget("a")), 422, "Invalid")
+        assert (status["details"]["name"], status["message"].split(": ")[-1]) == (name, f"{name} renamed")
+
+
 async def test_a_mutation_that_fails(api: Client) -> None:
     await mutate(api, "Object{spec: Object.spec{size: object.spec.gone}}")
     answer = await api.post(WIDGETS, widget("a"))

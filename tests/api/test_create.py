@@ -116,6 +116,28 @@ async def test_invalid_objects_are_refused(
     assert (await api.get(WIDGETS)).ok()["items"] == []
 
 
+async def test_an_object_of_another_kind_is_checked_by_rules(api: Client) -> None:
+    """Its metadata and values are not, as in kube-apiserver, but a rule never sees a value of a wrong type."""
+    rules = [{"rule": "self.size < 5", "message": "too large"}]
+    spec = {"type": "object", "properties": {"size": {"type": "integer"}}, "x-kubernetes-validations": rules}
+    tags = {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"}
+    pod = {"type": "object", "x-kubernetes-embedded-resource": True, "x-kubernetes-preserve-unknown-fields": True}
+    schema = {"type": "object", "properties": {"spec": spec, "tags": tags, "pod": pod}}
+    await define(api, definition("crates", "Crate", schema=schema))
+    path = f"/apis/{GROUP}/v1/namespaces/default/crates"
+    crate = {"apiVersion": f"{GROUP}/v1", "kind": "Crate", "metadata": {"name": "a"}, "spec": {"size": 1}}
+    made = (await api.post(path, crate)).ok(201)
+    for size, fields in ((9, ["kind", "tags[1]", "spec"]), (1, ["kind", "tags[1]"]), ("x", ["kind", "tags[1]"])):
+        wrong = {**crate, "kind": "Box", "spec": {"size": size}, "tags": ["a", "a"]}
+        found = [failure(await api.post(path, wrong), 422, "Invalid")]
+        found.append(failure(await api.put(f"{path}/a", {**wrong, "metadata": made["metadata"]}), 422, "Invalid"))
+        assert [[cause["field"] for cause in status["details"]["causes"]] for status in found] == [fields, fields]
+    status = failure(await api.post(path, {**crate, "kind": "Box", "pod": {"apiVersion": "v1"}}), 422, "Invalid")
+    causes = status["details"]["causes"]
+    assert [cause["field"] for cause in causes] == ["kind", "pod.kind", "<nil>"]
+    assert "some validation rules were not checked" in causes[2]["message"]
+
+
 async def test_all_errors_are_reported_at_once(api: Client) -> None:
     body = widget("A!", labels={"bad key": "x"}, size=-1, parts=["a", "b", "c", "d"])
     status = failure(await api.post(WIDGETS, body), 422, "Invalid")

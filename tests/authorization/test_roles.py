@@ -19,7 +19,7 @@ from registry.authorization.rbac.stored import CLUSTER_ROLES, RESOURCES
 from registry.controllers import aggregation
 from registry.flowcontrol.evaluation import ASIDE
 from registry.store.types import Tenant, TenantName
-from tests.api.client import APPLY, Answer, Client, eventually
+from tests.api.client import APPLY, MERGE, Answer, Client, eventually
 from tests.api.errors import failure
 from tests.api.widgets import WIDGETS, widget
 from tests.application import has_own_application, shares_application
@@ -185,6 +185,10 @@ async def test_users_cannot_grant_rights_that_they_lack(api: Client) -> None:
     for name, why in (("", "required."), ("a/b", "invalid: \"a/b\": may not contain '/'")):
         refusal = failure(await ann("POST", BINDINGS, binding("mine", name, "ann")), 400, "BadRequest")
         assert refusal["message"] == f"Name parameter {why}"
+    # A write that changes nothing grants nothing; empty lists and maps are as absent ones.
+    for labels, code in (({}, 200), ({"a": ""}, 403)):
+        patch = {"metadata": {"labels": labels, "finalizers": ["a.b/c"]}}
+        assert (await ann("PATCH", f"{ROLES}/big", patch, content_type=MERGE)).code == code
     # A user that may escalate, or bind this one, is allowed to.
     (await api.post(ROLES, role("esc", rule("roles", "escalate", GROUP)))).ok(201)
     (await api.post(BINDINGS, binding("esc", "esc", "ann"))).ok(201)

@@ -19,6 +19,7 @@ from registry.cel.common.times import (
     parse_rfc3339,
 )
 from registry.cel.common.values import EvalError
+from tests.cel.evaluation import outcome
 
 
 @pytest.mark.parametrize(
@@ -146,3 +147,26 @@ def test_date_times_accepted_by_the_format(text: str, complaint: str) -> None:
 )
 def test_doubles_without_exponents(value: float, expected: str) -> None:
     assert double_text(value) == expected
+
+
+@pytest.mark.parametrize(
+    "expression, expected",
+    [
+        ("google.protobuf.Duration{seconds: 1, nanos: 5} == duration('1.000000005s')", "true"),
+        ("google.protobuf.Duration{} == duration('0s')", "true"),
+        ("google.protobuf.Duration{seconds: 9223372037} == duration('2562047h47m16.854775807s')", "true"),
+        ("google.protobuf.Timestamp{seconds: 1, ?nanos: optional.none()} == timestamp('1970-01-01T00:00:01Z')", "true"),
+        ("google.protobuf.Timestamp{seconds: 253402300800}", "error: timestamp overflow"),
+        (
+            "google.protobuf.Duration{nanos: 3000000000}",
+            "error: field type conversion error for google.protobuf.Duration.nanos value type: integer overflow",
+        ),
+        (
+            "google.protobuf.Duration{seconds: dyn(1u)}",
+            "error: field type conversion error for google.protobuf.Duration.seconds value type: unsupported type "
+            "conversion from 'uint' to int64",
+        ),
+    ],
+)
+def test_messages(expression: str, expected: str) -> None:
+    assert outcome(expression) == expected

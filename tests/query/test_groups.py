@@ -33,7 +33,8 @@ from registry.query.encoding import invert
 from registry.query.fields import nodes_along, query_schema, resolve
 from registry.query.language import compile_filter
 from registry.query.rows import RowColumn, page_of, parse_row_order
-from registry.query.values import Reading, ValueType, decode, duration_text, quantity_text, reading, schema_of, split
+from registry.query.values import Reading, ValueType, decode, quantity_text, reading, schema_of, split
+from registry.schema.goduration import duration_text
 from registry.schema.model import Structural
 from tests.query.generated import INDEXES, NOW, STRUCTURAL, objects, term
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 from registry.admission.activation import EvaluationRounds, Paused
-from registry.admission.attributes import AdmissionAttributes, Resource
+from registry.admission.attributes import CREATE, AdmissionAttributes, Resource
 from registry.admission.authorizer import AuthorizerAnswer, AuthorizerQuestion, Decisions, Undecided
 from registry.admission.policies import ParamKind, PolicyBinding
 from registry.admission.rules import Match
@@ -89,6 +89,7 @@ class AdmissionInputs:
     def __init__(self, request: ResourceRequest) -> None:
         self._request = request
         self._namespace: _Namespace | None = None
+        self._has_metadata = True  # the last mutation has left the object with metadata that is a map, or without
         self._slices = TimeSlice.current()
         self.decisions = Decisions()
         self.rounds = EvaluationRounds(self._slices.expired)
@@ -168,8 +169,9 @@ class AdmissionInputs:
         served = self.served_at(resource)
         typed = _with_type(served, obj, _CONVERTED if of_policy else "")
         if not served.definition.builtin:
-            metadata = typed.get("metadata")
-            typed["metadata"] = drop_malformed(metadata) if isinstance(metadata, dict) else {}
+            metadata = typed.get("metadata", {})
+            self._has_metadata = isinstance(metadata, dict)
+            typed["metadata"] = drop_malformed(metadata) if self._has_metadata else {}
         unknown: list[str] = []
         try:
             decoded = await evaluate(partial(served.strategy.decode_mutated, typed, unknown))
@@ -192,6 +194,8 @@ class AdmissionInputs:
         """Returns what is written of a mutated object. Raises a StatusError (500)."""
         if attributes.subresource == "scale":
             return obj
+        if attributes.operation == CREATE and not self._has_metadata:
+            raise internal_error("system metadata was not initialized")
         try:
             return await evaluate(partial(self._request.served.strategy.finish_mutated, obj))
         except ObjectDecodeError as error:

@@ -132,9 +132,8 @@ class CustomStrategy(Strategy):
         return copy.deepcopy(self._status_default)
 
     def validate(self, obj: Object) -> Sequence[FieldError]:
-        errors = self._type_errors(obj)
-        if errors:
-            return errors
+        if errors := self._type_errors(obj):
+            return errors + self._errors_of_another_kind(obj)
         errors = validate_object_meta(obj["metadata"], namespaced=self.definition.namespaced)
         errors += self.schema.validate(obj, scale_errors=scale_errors(self.version.scale, obj))
         return errors + self._rule_errors(obj, None, errors)
@@ -146,6 +145,18 @@ class CustomStrategy(Strategy):
         if obj.get("apiVersion") != self._api_version:
             errors.append(invalid("apiVersion", obj.get("apiVersion") or "", f"must be {self._api_version}"))
         return errors
+
+    def _errors_of_another_kind(
+        self, obj: Object, old: Object | None = None, warnings: list[str] | None = None
+    ) -> list[FieldError]:
+        """The errors that kube-apiserver reports beside those of the type, for which it leaves out metadata and values.
+
+        Rules see no values of wrong types: they are compiled for the schema.
+        """
+        errors = [*self.schema.validate_embedded(obj), *self.schema.validate_list_types(obj, old)]
+        if not blocks_rules(errors) and blocks_rules(self.schema.validate_values(obj, old)):
+            return errors
+        return errors + self._rule_errors(obj, old, errors, warnings)
 
     def _rule_errors(
         self, obj: Object, old: Object | None, errors: Sequence[FieldError], warnings: list[str] | None = None
@@ -166,9 +177,8 @@ class CustomStrategy(Strategy):
         raise_generation(new, old, ignored)
 
     def validate_update(self, new: Object, old: Object, warnings: list[str]) -> Sequence[FieldError]:
-        errors = self._type_errors(new)
-        if errors:
-            return errors
+        if errors := self._type_errors(new):
+            return errors + self._errors_of_another_kind(new, old, warnings)
         metadata, before = _with_revision(new, old)
         errors = validate_update_thrice(metadata, before, namespaced=self.definition.namespaced)
         errors += self.schema.validate_update(new, old, scale_errors=scale_errors(self.version.scale, new))

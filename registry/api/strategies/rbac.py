@@ -66,12 +66,20 @@ class _RbacStrategy(TypedStrategy, ABC):
 
 def _only_collected(new: Object, old: Object) -> bool:
     """Whether only fields change that the garbage collector changes: owners and finalizers."""
-    return _without_collection(new) == _without_collection(old)
+    return bool(_without_collection(new) == _without_collection(old))
 
 
-def _without_collection(obj: Object) -> Object:
+def _without_collection(obj: Object) -> Any:
     ignored = ("ownerReferences", "finalizers", "managedFields", "resourceVersion")
-    return {**obj, "metadata": {k: v for k, v in obj["metadata"].items() if k not in ignored}}
+    return _without_empty({**obj, "metadata": {k: v for k, v in obj["metadata"].items() if k not in ignored}})
+
+
+def _without_empty(value: Any) -> Any:
+    """Drops empty lists and maps, which Go's comparison (equality.Semantic) takes for absent ones."""
+    if isinstance(value, dict):
+        parts = ((name, _without_empty(part)) for name, part in value.items())
+        return {name: part for name, part in parts if part not in ({}, [], None)}
+    return list(map(_without_empty, value)) if isinstance(value, list) else value
 
 
 class RoleStrategy(_RbacStrategy):

@@ -123,7 +123,7 @@ class CreateOperation(Operation[ObjectAnswer]):
             managed = owned["metadata"].get("managedFields")
         if managed:
             metadata["managedFields"] = managed
-        return Draft(start, metadata.get("name") or "", None, obj)
+        return Draft(start, request.name or metadata.get("name") or "", None, obj)
 
     def merge_back(self, request: ResourceRequest, draft: Draft, mutated: Object) -> None:
         draft.new = {**mutated, "metadata": dict(mutated["metadata"])}

@@ -154,14 +154,16 @@ async def draft_of(request: ResourceRequest, operation: Operation[Any], start: S
     draft = await operation.make(request, start)
     if operation.skips_admission(request, draft):
         return draft
+    # A mutation that renames the object does not change the name of the request.
+    name = draft.name
     new, old = operation.present_for_mutation(draft)
-    mutated = await admitter.mutate(operation.action, draft.name, new, old)
+    mutated = await admitter.mutate(operation.action, name, new, old)
     if new is not None and mutated is not None and mutated is not new:
         operation.merge_back(request, draft, keep_valid_ownership(request, new, mutated))
     await evaluate(partial(_complete, request, operation, draft))
     if operation.action != DELETE:
         await require_parameter_rights(request, draft.new, draft.old)
-    await admitter.validate(operation.action, draft.name, *operation.present(draft))
+    await admitter.validate(operation.action, name or draft.name, *operation.present(draft))
     return draft
 
 

@@ -9,11 +9,12 @@ resolved once, constants are folded, regular expressions compiled. No user text 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from registry.budget import BudgetExceeded
 from registry.cel.checker.checked import Checked
+from registry.cel.common.times import TIME_MESSAGES, make_time
 from registry.cel.common.values import EvalError, Missing, Optional, Uint, Value, evaluation_budget, no_such_overload
 from registry.cel.ext.conversions import TYPE_NAMES
 from registry.cel.ext.table import CONSTANT_TIME, COSTS, GLOBALS, LIST_COST, MAP_COST, MEMBERS, Implementation
@@ -186,12 +187,16 @@ class _Compiler:
         return costing(Code(lambda frame: map_of(frame, pairs), cost), MAP_COST)
 
     def message(self, node: StructExpr) -> Code:
-        messages = self.checked.messages
-        if messages is None or messages.type_of(node.name) is None:
-            return failing(EvalError(f"unknown type: {node.name}"))
+        messages, name = self.checked.messages, node.name
+        make: Callable[[str, dict[str, Value]], Value]
+        if messages is not None and messages.type_of(name) is not None:
+            make = messages.make
+        elif name.removeprefix(".") in TIME_MESSAGES:
+            name, make = name.removeprefix("."), make_time
+        else:
+            return failing(EvalError(f"unknown type: {name}"))
         parts = [(entry.field, self.compile(entry.value), entry.optional) for entry in node.entries]
         fields = [(name, value_of(code), optional) for name, code, optional in parts]
-        make, name = messages.make, node.name
 
         def build(frame: Frame) -> Value:
             values_of_fields = {}
