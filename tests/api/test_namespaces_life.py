@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.api.client import Client, eventually
@@ -55,6 +57,23 @@ async def test_the_first_deletion_only_marks_one_without_finalizers(api: Client)
     assert (marked["status"]["phase"], "deletionTimestamp" in marked["metadata"]) == ("Terminating", True)
     (await api.delete(HOME)).ok()
     assert (await api.get(HOME)).code == 404
+
+
+@pytest.mark.parametrize(
+    "path, body",
+    [(f"{IN_HOME}?dryRun=All", widget("b")), (IN_HOME, widget("b", size="big"))],
+    ids=["dry run", "invalid"],
+)
+async def test_what_a_create_is_refused_for_first_in_a_terminating_namespace(
+    api: Client, path: str, body: dict[str, Any]
+) -> None:
+    """A commit would notice that the namespace terminates, but these do not come so far."""
+    await begin(api)
+    (await api.post(IN_HOME, widget("a", metadata={"finalizers": ["example.com/f"]}))).ok(201)
+    (await api.post(f"{IN_HOME}?dryRun=All", widget("b"))).ok(201)
+    (await api.delete(HOME)).ok()
+    assert "because it is being terminated" in failure(await api.post(path, body), 403, "Forbidden")["message"]
+    (await api.patch(f"{IN_HOME}/a", {"metadata": {"finalizers": None}})).ok()
 
 
 async def test_nothing_is_created_in_a_terminating_namespace(api: Client) -> None:

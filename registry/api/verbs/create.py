@@ -245,6 +245,8 @@ async def _require_free_name(request: ResourceRequest, name: str) -> None:
     key = request.served.key(request.namespace, name)
     row, state = await request.backend.store.load(request.tenant, request.served.resource_name, key)
     request.check_fresh(state)
+    if request.served.namespaced and state.guards.namespaces != request.catalog.guards.namespaces:
+        raise CatalogStale(state.guards)  # the namespace may be terminating, which a commit would notice
     if row is not None:
         raise _exists(request, row, name)
 

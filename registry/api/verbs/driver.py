@@ -110,7 +110,8 @@ async def run_current(
 
 
 async def _newer_guards(request: ResourceRequest, failure: Exception) -> Guards | None:
-    """Returns the tenant's guards if a refusal followed from outdated definitions or policies, otherwise None.
+    """Returns the tenant's guards if a refusal followed from outdated definitions or policies, or if the namespace may
+    be terminating by now, which is refused before all else; otherwise None.
 
     A write that is accepted is checked by its commit; one that is refused is checked only here.
     """
@@ -120,7 +121,9 @@ async def _newer_guards(request: ResourceRequest, failure: Exception) -> Guards 
         guards = (await request.backend.store.state(request.tenant)).guards
     except StoreError:
         return None
-    return guards if guards.definitions != request.catalog.guards.definitions else None
+    known = request.catalog.guards
+    is_old = guards.definitions != known.definitions or (request.namespace and guards.namespaces != known.namespaces)
+    return guards if is_old else None
 
 
 async def run(request: ResourceRequest, operation: Operation[A]) -> A:
