@@ -151,8 +151,8 @@ def start_server(
 ) -> RunningServer:
     """Starts `registry serve` and waits until it serves. A `detached` server survives Ctrl-C in the terminal.
 
-    It is forked, unless there is a `command` or the server starts processes of its own. `module` are a module of the
-    tests and its arguments before `serve`, in place of `registry`.
+    It is forked, unless there is a `command`; its workers, if it has any, are started as users' are. `module` are a module
+    of the tests and its arguments before `serve`, in place of `registry`.
     """
     data_dir.mkdir(parents=True, exist_ok=True)
     # Another command is perhaps another release, and another PostgreSQL perhaps cannot open the data of ours.
@@ -162,10 +162,10 @@ def start_server(
     environment = {name: value for name, value in os.environ.items() if not name.startswith("REGISTRY_")}
     words = ("serve", "--data-dir", str(data_dir), "--port", "0", *arguments)
     process: subprocess.Popen[bytes] | ForkedProcess
-    if command or "--workers" in arguments:
+    if command:
         with open(output, "wb") as out, open(log, "ab") as errors:
             process = subprocess.Popen(
-                [*(command or (sys.executable, "-m", *module)), *words],
+                [*command, *words],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=errors,

@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 from tests.processes import ROOT, alive, children, environment, refusal, registry, wait_until
-from tests.running import data_folder, running_server
+from tests.running import REGISTRY, data_folder, running_server
 
 pytestmark = pytest.mark.slow
 
@@ -171,7 +171,7 @@ def test_a_port_in_use_is_reported_in_one_line(workers: int, tmp_path: Path) -> 
 
 
 def test_the_command_ends_its_workers_and_its_database() -> None:
-    with data_folder() as folder, running_server(folder / "data", "--workers", "2") as server:
+    with data_folder() as folder, running_server(folder / "data", "--workers", "2", command=REGISTRY) as server:
         workers, postgres = children(server.process.pid, "worker"), children(server.process.pid, "postgres")
         assert len(workers) == 2
         assert postgres
