@@ -7,9 +7,11 @@ passes 4096 again. Follows apiserver pkg/endpoints/filters/warning.go and apimac
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from starlette.types import Scope, Send
@@ -37,6 +39,9 @@ Headers = list[tuple[bytes, bytes]]
 
 _TOTAL_CHARACTERS = 4096
 _CUT_CHARACTERS = 256
+# Texts that are empty, repeated or refused are looked at, too.
+_LOOKED_AT = 10_000
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 class PageNotFound(Exception):
@@ -159,25 +164,22 @@ def warning_headers(texts: Sequence[str]) -> list[tuple[bytes, bytes]]:
 
 def bound_warnings(texts: Iterable[str]) -> list[str]:
     """Returns each text once, in order, within the limits."""
-    bounded: list[str] = []
-    written, cutting = 0, False
-    for text in dict.fromkeys(texts):
-        if not text or not _printable(text):
-            continue
+    bounded: dict[str, None] = {}
+    written, longest = 0, _TOTAL_CHARACTERS + 1
+    # Webhooks answer with hundreds of thousands, or with megabytes: no more is looked at than what may be shown.
+    for text in islice(texts, _LOOKED_AT):
         if written >= _TOTAL_CHARACTERS:
             break
-        bounded.append(text)
+        text = text[:longest]
+        if not text or text in bounded or _CONTROL.search(text):
+            continue
+        bounded[text] = None
         written += len(text)
-        if written > _TOTAL_CHARACTERS and not cutting:
-            cutting = True
-        if cutting:
-            bounded = [t[:_CUT_CHARACTERS] for t in bounded]
-            written = sum(len(t) for t in bounded)
-    return bounded
-
-
-def _printable(text: str) -> bool:
-    return all(c >= " " and c != "\x7f" for c in text)
+        if written > _TOTAL_CHARACTERS and longest > _CUT_CHARACTERS:
+            longest = _CUT_CHARACTERS
+            bounded = dict.fromkeys(t[:longest] for t in bounded)
+            written = sum(map(len, bounded))
+    return list(bounded)
 
 
 def _header(text: str) -> bytes:

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from registry.api.admission import webhooks as calls
 from registry.flowcontrol.interruption import WHEN_GONE
+from registry.schema.names import label_key
 from tests.admission.policies import ADMISSION, rule, widget
 from tests.api.client import MERGE, PATIENCE_SECONDS, Answer, Client, NotAnswered
 from tests.api.widgets import WIDGETS
@@ -28,7 +30,8 @@ def trusted(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 class Gate:
     """Allows every request, once it is opened. `names` are the objects whose reviews wait, `most` their largest number."""
 
-    def __init__(self) -> None:
+    def __init__(self, **more: Any) -> None:
+        self._more = more
         self.opened = asyncio.Event()
         self.arrived = asyncio.Condition()
         self.names: list[str] = []
@@ -45,7 +48,7 @@ class Gate:
                 self.arrived.notify_all()
             await self.opened.wait()
             self.names.remove(request["name"])
-            response = {"uid": request["uid"], "allowed": True}
+            response = {"uid": request["uid"], "allowed": True, **self._more}
             review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
             writer.write(body(json.dumps(review).encode()))
             await writer.drain()
@@ -120,6 +123,28 @@ async def test_few_reviews_of_a_large_object_are_made_at_once(api: Client, trust
         gate.opened.set()
         for done in await asyncio.gather(*changes):
             done.ok()
+
+
+async def test_few_annotations_and_warnings_of_an_answer_are_looked_at(
+    api: Client, trusted: Certificates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of hundreds of thousands was, on the event loop."""
+    (await api.post(WIDGETS, widget("small"))).ok(201)
+    looked_at: list[str] = []
+
+    def recorded(name: str) -> list[str]:
+        looked_at.append(name)
+        return label_key(name)
+
+    monkeypatch.setattr(calls, "label_key", recorded)
+    gate = Gate(auditAnnotations={f"k{i}": "v" for i in range(5000)}, warnings=["x" * 100_000, "y"])
+    gate.opened.set()
+    async with serving(trusted, gate) as server:
+        (await api.post(f"{ADMISSION}/validatingwebhookconfigurations", configuration(server, "a"))).ok(201)
+        done = await CHANGES["delete"](api, "small")
+        done.ok()
+    assert len(looked_at) == 1000
+    assert done.headers["warning"] == [f'299 - "{"x" * 256}"', '299 - "y"']
 
 
 async def test_a_client_that_disconnects_waits_for_no_webhook(api: Client, trusted: Certificates) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
+from itertools import islice
 from typing import Any, Final
 
 from registry.admission.activation import Failed, Inputs
@@ -52,6 +53,8 @@ _failures: Final = RateLimited(logging.getLogger(__name__))
 
 WEBHOOKS: Final = "webhook.admission.k8s.io/"
 FAILED_OPEN: Final = "failed-open."
+# Annotations of one answer that are looked at: it may have hundreds of thousands.
+_MAX_ANNOTATIONS: Final = 1000
 # A longer patch is left out: the audit log keeps annotations of all requests in memory until they are answered.
 _MAX_PATCH_BYTES: Final = 64 * 1024
 
@@ -225,7 +228,7 @@ class WebhookAdmission:
             self._fail(hook, answer.reason)
             return None
         self._request.context.warnings.extend(answer.warnings)
-        for key, text in answer.annotations.items():
+        for key, text in islice(answer.annotations.items(), _MAX_ANNOTATIONS):
             name = f"{hook.name}/{key}"
             if not label_key(name):  # others are dropped (apiserver pkg/admission/attributes.go)
                 self._request.context.annotate(name, text)
