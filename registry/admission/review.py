@@ -19,6 +19,7 @@ from registry.codec.model import DecodeError
 from registry.codec.structs.meta import META
 from registry.codec.structs.scalars import BOOL, BYTES, STRING, UID, GoScalar
 from registry.codec.structs.structs import STRINGS, Field, GoMap, Pointer, Struct
+from registry.schema.field import quote_shortened
 from registry.webhooks.answers import decode_bounded_json
 from registry.webhooks.review import decode_review, go_kind
 
@@ -92,7 +93,7 @@ def verdict(version: str, uid: str, data: bytes, *, mutating: bool) -> Verdict:
     patch, patch_type = base64.b64decode(response.get("patch", "")), response.get("patchType")
     if version == "v1":
         if (answered_uid := response.get("uid", "")) != uid:
-            raise InvalidAnswer(f"expected response.uid={go_quote(uid)}, got {go_quote(answered_uid)}")
+            raise InvalidAnswer(f"expected response.uid={go_quote(uid)}, got {quote_shortened(answered_uid)}")
         if not (review.get("apiVersion") and review.get("kind")):
             raise InvalidAnswer(f"expected webhook response of {_GROUP}/v1, Kind={_KIND}, got {go_kind(review)}")
         _check_patch(patch, patch_type, mutating)
@@ -138,7 +139,7 @@ def decode_patch(answer: Verdict) -> Any:
 def check_patch_type(answer: Verdict) -> None:
     """Raises BadPatch for a patch that is not a JSON patch, which only matters where there is an object to change."""
     if answer.patch_type != "JSONPatch":
-        raise BadPatch(f"unsupported patch type {go_quote(answer.patch_type)}")
+        raise BadPatch(f"unsupported patch type {quote_shortened(answer.patch_type)}")
 
 
 def denial(name: str, status: Mapping[str, Any]) -> Object:

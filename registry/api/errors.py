@@ -51,7 +51,7 @@ class StatusError(Exception):
         self.message = shorten(message, MAX_MESSAGE)
         super().__init__(self.message)
         self.code = code
-        self.reason = reason
+        self.reason = shorten(reason)
         self.details = None if details is None else {name: _short(value) for name, value in details.items()}
         self.retry_after_seconds = retry_after_seconds
         self._metadata = {name: _short(value) for name, value in (metadata or {}).items()}

@@ -16,6 +16,7 @@ from registry.codec.structs.meta import META
 from registry.codec.structs.scalars import STRING, UID, RawExtension
 from registry.codec.structs.structs import Field, GoSlice, Pointer, Struct
 from registry.conversion.errors import ConversionError
+from registry.schema.field import quote_shortened
 from registry.schema.objectmeta.rules import validate_object_meta_common
 from registry.webhooks.answers import shorten
 from registry.webhooks.errors import CallFailed
@@ -58,7 +59,7 @@ def converted_objects(review_version: str, uid: str, data: bytes) -> list[Any]:
     if response is None:
         raise CallFailed("no response provided")
     if is_v1 and (answered_uid := response.get("uid", "")) != uid:
-        raise CallFailed(f"expected response.uid={go_quote(uid)}, got {go_quote(answered_uid)}")
+        raise CallFailed(f"expected response.uid={go_quote(uid)}, got {quote_shortened(answered_uid)}")
     result = response.get("result") or {}
     status = result.get("status", "")
     if status != "Success":

@@ -20,6 +20,7 @@ from registry.admission.review import (
     request_body,
     verdict,
 )
+from registry.api.errors import StatusError
 from registry.webhooks.errors import CallFailed
 
 WIDGETS = Resource("g", "v1", "widgets", "g", "v1", "Widget")
@@ -286,3 +287,23 @@ DENIED = 'admission webhook "w" denied the request'
 )
 def test_denials(status: dict[str, Any], expected: Any) -> None:
     assert denial("w", status) == {"metadata": {}, "status": "Failure", **expected}
+
+
+LONG = "\x01" * 1_000_000
+
+
+@pytest.mark.parametrize(
+    "response",
+    [{"uid": LONG}, {"uid": "U", "patch": encoded({"op": "add"}), "patchType": LONG}],
+    ids=["uid", "patch type"],
+)
+def test_what_errors_quote_is_bounded(response: dict[str, Any]) -> None:
+    """Quoting 16 MB took seconds, on the event loop."""
+    review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": {"allowed": True, **response}}
+    with pytest.raises((InvalidAnswer, BadPatch)) as raised:
+        check_patch_type(verdict("v1", "U", json.dumps(review).encode(), mutating=True))
+    assert len(str(raised.value)) < 50_000
+
+
+def test_the_reason_of_a_denial_is_bounded() -> None:
+    assert len(StatusError(403, "r" * 1_000_000, "no").status()["reason"]) < 50_000

@@ -138,3 +138,12 @@ def test_values_that_are_not_objects(given: Any, why: str) -> None:
     with pytest.raises(ConversionError) as raised:
         accept_converted([OBJECT], [given], "g/v1")
     assert str(raised.value) == why
+
+
+def test_a_uid_is_quoted_in_part() -> None:
+    """Quoting 16 MB took seconds."""
+    response = {"uid": "\x01" * 1_000_000, "result": {"status": "Success"}}
+    review = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "response": response}
+    with pytest.raises(CallFailed) as raised:
+        converted_objects("v1", "U", json.dumps(review).encode())
+    assert len(str(raised.value)) < 50_000

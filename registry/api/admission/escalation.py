@@ -16,6 +16,7 @@ from registry.authorization.rbac.cover import missing_rules, missing_texts
 from registry.authorization.rbac.model import GROUP, PolicyRule, RoleReference
 from registry.authorization.rbac.policy import Policy, aggregate
 from registry.codec.go_text import go_quote, go_quote_all
+from registry.schema.field import quote_shortened
 from registry.schema.names import name_is_path_segment
 
 
@@ -40,7 +41,7 @@ class Authority:
     def check_binding(self, name: str, role: RoleReference) -> None:
         """Raises a StatusError unless the writer has all rights of the role, or may bind it."""
         if role.kind not in ("Role", "ClusterRole"):
-            raise plain_internal(f"unsupported role reference kind: {go_quote(role.kind)}")
+            raise plain_internal(f"unsupported role reference kind: {quote_shortened(role.kind)}")
         if self._may("bind", "clusterroles" if role.kind == "ClusterRole" else "roles", role.name):
             return
         bound_role = self.policy.role(role, self.namespace)
