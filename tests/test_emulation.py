@@ -15,7 +15,12 @@ from registry.cel.checker.schema_types import declare
 from registry.cel.syntax.parser import parse
 from registry.definitions.warnings import warnings
 from registry.schema.model import from_json
-from registry.schema.objectmeta.rules import validate_object_meta
+from registry.schema.objectmeta.rules import (
+    validate_custom_meta,
+    validate_custom_meta_update,
+    validate_object_meta,
+    validate_update_thrice,
+)
 from tests.cel.evaluation import on_self
 from tests.definitions.crds import crd, prepared
 
@@ -147,6 +152,31 @@ def test_errors_of_managed_fields(version: str, operation: str, older: str, newe
     metadata = {"name": "a", "managedFields": [{"operation": operation, "manager": "m"}]}
     [error] = validate_object_meta(metadata, namespaced=False)
     assert error.message() == f"metadata.managedFields[0].operation: {newer if version == '1.37' else older}"
+
+
+REPEATED = {
+    "name": "a",
+    "resourceVersion": "1",
+    "labels": {"a": "b c", "b": "b c", "c": "d e"},
+    "finalizers": ["f g", "f g"],
+}
+
+
+def test_equal_errors_of_a_custom_object(version: str) -> None:
+    fields = [error.field for error in validate_custom_meta(REPEATED, namespaced=False)]
+    labels, finalizers = ["metadata.labels"], ["metadata.finalizers"]
+    assert fields == (labels * 2 + finalizers if version == "1.37" else labels * 3 + finalizers * 2)
+    assert len(validate_object_meta(REPEATED, namespaced=False)) == 5  # of an object within another, or a definition
+
+
+def test_equal_errors_of_an_updated_custom_object(version: str) -> None:
+    """The last of three validations, the custom resources' own, reports each once."""
+    labels, finalizers = ["b c", "b c", "d e"], ["f g", "f g"]
+    found = [error.bad_value for error in validate_custom_meta_update(REPEATED, REPEATED, namespaced=False)]
+    common = labels + finalizers + labels
+    assert found == common + (["b c", "d e"] if version == "1.37" else labels)
+    of_definition = validate_update_thrice(REPEATED, REPEATED, namespaced=False)
+    assert [error.bad_value for error in of_definition] == common + labels
 
 
 REVIEWED = {

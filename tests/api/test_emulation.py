@@ -126,6 +126,33 @@ async def test_numbers_are_not_durations(both: tuple[Client, bool]) -> None:
         answer.ok(201)
 
 
+async def test_a_table_of_no_definitions(both: tuple[Client, bool]) -> None:
+    api, _ = both
+    none = f"{DEFINITIONS}?labelSelector=there=none"
+    table = (await api.get(none, accept="application/json;as=Table;v=v1;g=meta.k8s.io")).ok()
+    assert table["rows"] is None
+
+
+async def test_an_apply_that_empties_a_map(both: tuple[Client, bool]) -> None:
+    """As in 1.36: 1.37 would make it null, and refuse that."""
+    api, _ = both
+    limits = {"type": "object", "additionalProperties": {"type": "string"}}
+    spec = {"type": "object", "properties": {"limits": limits}}
+    await define(api, definition("gears", "Gear", schema={"type": "object", "properties": {"spec": spec}}))
+    gear = WIDGETS.replace("widgets", "gears") + "/a?fieldManager="
+
+    async def applied(manager: str, spec: Json) -> Json:
+        body = {"apiVersion": f"{GROUP}/v1", "kind": "Gear", "metadata": {"name": "a"}, "spec": spec}
+        answer: Json = (await api.patch(f"{gear}{manager}", body, APPLY)).ok()
+        return answer
+
+    await applied("one", {"limits": {"cpu": "1"}})
+    await applied("two", {"limits": {}})
+    assert (await applied("one", {"limits": {}}))["spec"] == {"limits": {}}
+    await applied("two", {})
+    assert (await applied("one", {}))["spec"] == {}
+
+
 async def test_the_table_of_definitions(both: tuple[Client, bool]) -> None:
     api, newer = both
     table = (await api.get(DEFINITIONS, accept="application/json;as=Table;v=v1;g=meta.k8s.io")).ok()

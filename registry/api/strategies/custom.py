@@ -20,7 +20,7 @@ from registry.definitions.model import Definition, Version
 from registry.schema.compiled import CompiledSchema, blocks_rules, compile_schema, unchecked_rules_error
 from registry.schema.field import FieldError, invalid
 from registry.schema.objectmeta.decoding import decode_object_meta, drop_malformed
-from registry.schema.objectmeta.rules import finalizer_warnings, validate_object_meta, validate_update_thrice
+from registry.schema.objectmeta.rules import finalizer_warnings, validate_custom_meta, validate_custom_meta_update
 from registry.schema.values import deep_copy
 
 _HEAD = ("apiVersion", "kind", "metadata")
@@ -134,7 +134,7 @@ class CustomStrategy(Strategy):
     def validate(self, obj: Object) -> Sequence[FieldError]:
         if errors := self._type_errors(obj):
             return errors + self._errors_of_another_kind(obj)
-        errors = validate_object_meta(obj["metadata"], namespaced=self.definition.namespaced)
+        errors = validate_custom_meta(obj["metadata"], namespaced=self.definition.namespaced)
         errors += self.schema.validate(obj, scale_errors=scale_errors(self.version.scale, obj))
         return errors + self._rule_errors(obj, None, errors)
 
@@ -180,7 +180,7 @@ class CustomStrategy(Strategy):
         if errors := self._type_errors(new):
             return errors + self._errors_of_another_kind(new, old, warnings)
         metadata, before = _with_revision(new, old)
-        errors = validate_update_thrice(metadata, before, namespaced=self.definition.namespaced)
+        errors = validate_custom_meta_update(metadata, before, namespaced=self.definition.namespaced)
         errors += self.schema.validate_update(new, old, scale_errors=scale_errors(self.version.scale, new))
         return errors + self._rule_errors(new, old, errors, warnings)
 
@@ -211,7 +211,7 @@ class StatusStrategy(CustomStrategy):
 
     def validate_update(self, new: Object, old: Object, warnings: list[str]) -> Sequence[FieldError]:
         metadata, before = _with_revision(new, old)
-        errors = validate_update_thrice(metadata, before, namespaced=self.definition.namespaced)
+        errors = validate_custom_meta_update(metadata, before, namespaced=self.definition.namespaced)
         errors += self.schema.validate_status_update(
             new, old, scale_errors=scale_errors(self.version.scale, new, spec=False)
         )

@@ -36,7 +36,7 @@ def _tables(minor: int) -> Mapping[str, Table]:
     tables: dict[str, Table] = {}
     for document in load_documents(resources.files(__package__).joinpath("builtin.yaml")):
         if document.get("sinceMinor", 0) <= minor:
-            tables |= dict.fromkeys(document["kinds"], _table(document["columns"], []))
+            tables |= dict.fromkeys(document["kinds"], _table(document["columns"], document.get("emptyRows", [])))
     return tables
 
 
