@@ -174,7 +174,7 @@ def test_annotations_are_bounded() -> None:
 async def _is_stable(tasks: Sequence[asyncio.Task[None]]) -> bool:
     """Whether as many as can be are done."""
     before = sum(task.done() for task in tasks)
-    await asyncio.sleep(0.05)
+    await asyncio.sleep(0.05)  # nothing more is done meanwhile
     return sum(task.done() for task in tasks) == before > 0
 
 

@@ -386,7 +386,7 @@ async def test_items_without_workers_are_bounded(monkeypatch: pytest.MonkeyPatch
             for item in range(20):
                 waiting.enqueue(f"{flow}/{item}")
         await until(lambda: len(in_progress) == 9)
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.05)  # no other is begun meanwhile
         assert most == 9
         hold.set()
         await until(lambda: len(waiting) == 0)

@@ -239,7 +239,7 @@ async def test_bodies_are_read_slowly_where_heads_have_taken_the_room(monkeypatc
     async def measured(scope: dict[str, Any], receive: Any, send: Any) -> None:
         async def receive_measured() -> Any:
             nonlocal most
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(0.001)  # more comes meanwhile, if it is read
             message = await receive()
             most = max(most, len(message.get("body", b"")))
             return message
