@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import threading
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
@@ -136,6 +137,27 @@ async def test_every_read_path_decrypts(store: Store, tenant: Tenant) -> None:
         await store.commit(tenant, write(WriteOperation.UPDATE, expected_revision=1))
     assert "hidden two" in conflict.value.current.body
     await store.commit(tenant, write(WriteOperation.DELETE))
+
+
+@pytest.mark.parametrize(
+    "length, aside", [(100, False), (sealing.LONG_CHARACTERS, True)], ids=["a short one", "a long one"]
+)
+async def test_a_long_row_is_opened_beside_the_event_loop(
+    store: Store, tenant: Tenant, monkeypatch: pytest.MonkeyPatch, length: int, aside: bool
+) -> None:
+    text = "x" * length
+    await store.commit(tenant, write(WriteOperation.CREATE, text=text))
+    threads, opens = [], sealing._open_text
+
+    def open_text(*arguments: Any) -> str:
+        threads.append(threading.current_thread() is not threading.main_thread())
+        return opens(*arguments)
+
+    monkeypatch.setattr(sealing, "_open_text", open_text)
+    row, _ = await store.load(tenant, SECRETS, ObjectKey("ns/a"))
+    assert row is not None
+    assert text in row.body
+    assert threads == [aside]
 
 
 async def test_other_resources_are_not_encrypted(store: Store, tenant: Tenant, database_url: str) -> None:

@@ -14,8 +14,8 @@ A body that is not sealed costs only a look at its first characters.
 
 from __future__ import annotations
 
+import asyncio
 import base64
-import binascii
 import logging
 import os
 from collections.abc import Iterable, Sequence
@@ -38,6 +38,8 @@ MARK: Final = '"sealed":"'
 _FORMAT: Final = "1"
 # How long a process may go on sealing with a key that is no longer the tenant's newest.
 CURRENT_SECONDS: Final = 10.0
+# Longer bodies of rows are opened in a thread: a megabyte would hold the event loop for some six milliseconds.
+LONG_CHARACTERS: Final = 64 * 1024
 # Unwrapped data keys that a process caches; some 300 bytes each.
 CACHE_KEYS: Final = 10_000
 
@@ -128,29 +130,26 @@ class Sealing:
         )
 
     # -- out
-    async def text(self, tenant: TenantId, resource: str, key: str, body: str) -> str:
-        """Opens a body. Raises Unreadable.
+    async def text(self, tenant: TenantId, resource: str, key: str, body: str, *, aside: bool = False) -> str:
+        """Opens a body, if it is long in a thread where `aside` is set. Raises Unreadable.
 
         `tenant` 0 is for reads across tenants: then the body itself names its tenant.
         """
         if not body.startswith(MARK):
             return body
-        owner, number, blob = _parse(resource, key, body)
+        owner, number, encoded = _parse(resource, key, body)
         if tenant not in (owner, 0):
             raise Unreadable(f"{resource} {key} was moved here from another tenant")
-        tenant = owner
-        cipher = await self.key(tenant, number)
-        try:
-            plain = cipher.decrypt(blob[:NONCE_BYTES], blob[NONCE_BYTES:], _bound(tenant, resource, key))
-        except (InvalidTag, ValueError) as error:
-            raise Unreadable(f"{resource} {key} is damaged, or was moved here") from error
-        return plain.decode("utf-8", "surrogatepass")
+        cipher = await self.key(owner, number)
+        if aside and len(encoded) > LONG_CHARACTERS:
+            return await asyncio.to_thread(_open_text, owner, resource, key, cipher, encoded)
+        return _open_text(owner, resource, key, cipher, encoded)
 
     async def row(self, tenant: TenantId, row: StoredRow) -> StoredRow:
         """Opens a row; returns the row itself if it is not sealed, or None."""
         if row is None or not row.body.startswith(MARK):
             return row
-        return row._replace(body=await self.text(tenant, row.resource, row.key, row.body))
+        return row._replace(body=await self.text(tenant, row.resource, row.key, row.body, aside=True))
 
     async def rows(self, tenant: TenantId, rows: Sequence[Row]) -> Sequence[Row]:
         # Without master keys a server does not start if anything may be sealed, so checking one row is enough.
@@ -203,15 +202,28 @@ def prefix_of(tenant: TenantId, number: int) -> str:
     return f"{MARK}{_FORMAT}.{tenant}.{number}."
 
 
-def _parse(resource: str, key: str, body: str) -> tuple[TenantId, int, bytes]:
-    """Returns the tenant, the number of the data key, and the sealed bytes."""
+def _parse(resource: str, key: str, body: str) -> tuple[TenantId, int, str]:
+    """Returns the tenant, the number of the data key, and the encoded bytes."""
     form, owner, number, encoded = [*body[len(MARK) :].partition('"')[0].split("."), "", "", ""][:4]
     if form == _FORMAT and all(text.isascii() and text.isdigit() for text in (owner, number)):
-        try:
-            return TenantId(int(owner)), int(number), base64.b64decode(encoded, validate=True)
-        except binascii.Error:
-            pass
-    raise Unreadable(f"{resource} {key} is sealed in a way that this server does not know")
+        return TenantId(int(owner)), int(number), encoded
+    raise _unknown(resource, key)
+
+
+def _unknown(resource: str, key: str) -> Unreadable:
+    return Unreadable(f"{resource} {key} is sealed in a way that this server does not know")
+
+
+def _open_text(tenant: TenantId, resource: str, key: str, cipher: AESGCM, encoded: str) -> str:
+    try:
+        blob = base64.b64decode(encoded, validate=True)
+    except ValueError:
+        raise _unknown(resource, key) from None
+    try:
+        plain = cipher.decrypt(blob[:NONCE_BYTES], blob[NONCE_BYTES:], _bound(tenant, resource, key))
+    except (InvalidTag, ValueError) as error:
+        raise Unreadable(f"{resource} {key} is damaged, or was moved here") from error
+    return plain.decode("utf-8", "surrogatepass")
 
 
 def _bound(tenant: TenantId, resource: str, key: str) -> bytes:
