@@ -128,7 +128,8 @@ def validate_update_thrice(new: Meta, old: Meta, *, namespaced: bool, own_once: 
 
     First the checks common to all updates (rest.validateCommonFields): the rules of a new object with any path segment
     as a name, and those of an update; then the type's own strategy validates the update again. So an invalid label is
-    reported three times, a changed uid twice. A type without rules of its own omits the last.
+    reported three times, a changed uid twice. A type without rules of its own omits the last. With `own_once` the
+    type's own errors have each text once.
     """
     errors = validate_object_meta(new, namespaced=namespaced, name_function=name_is_path_segment)
     update = _update_errors(new, old, errors)
