@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Final
 
 from starlette.types import Receive, Scope, Send
@@ -36,6 +36,8 @@ from registry.webhooks.streaming import PooledServer
 _REST_SECONDS: Final = 5.0
 # While a server answers within this time, nothing waits for this process to stop.
 _PROMPT_SECONDS: Final = 0.05
+# How often a watch, a tunnel or an upload is checked: its tenant may have been deleted.
+_CHECK_SECONDS: Final = 5.0
 _REPEATABLE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
 _WITHOUT_BODY: Final = frozenset({204, 304})
@@ -48,11 +50,21 @@ class ServerUnavailable(Exception):
 
 
 class ProxiedRequest:
+    """`may_continue` returns whether the request would still be accepted."""
+
     def __init__(
-        self, backends: Backends, stopping: asyncio.Event, scope: Scope, receive: Receive, send: Send, server: APIServer
+        self,
+        backends: Backends,
+        stopping: asyncio.Event,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        server: APIServer,
+        may_continue: Callable[[], Awaitable[bool]],
     ) -> None:
         self._backends = backends
         self._stopping = stopping
+        self._may_continue = may_continue
         self._scope = scope
         self._receive = receive
         self._send = send
@@ -101,7 +113,7 @@ class ProxiedRequest:
         """Returns False if a kept connection, closed by the server, failed a `repeatable` request."""
         method, connections = self._scope["method"], self._backends.connections
         connection = await connections.acquire(target, fresh=method not in _REPEATABLE, new=new)
-        timer = asyncio.get_running_loop().call_later(_PROMPT_SECONDS, self._close_when_stopping, connection)
+        timer = asyncio.get_running_loop().call_later(_PROMPT_SECONDS, self._close_when_over, connection)
         try:
             connection.begin(request, is_whole=not more, has_answer_body=method != "HEAD")
             if more:
@@ -177,9 +189,14 @@ class ProxiedRequest:
         if self._state.upload is not None:
             self._state.upload.end()
 
-    def _close_when_stopping(self, connection: HttpConnection) -> None:
+    def _close_when_over(self, connection: HttpConnection) -> None:
+        """Closes the connection when this process stops, or the request may not continue."""
+
         async def close() -> None:
-            await self._stopping.wait()
+            while not self._stopping.is_set() and await self._may_continue():
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_CHECK_SECONDS):
+                        await self._stopping.wait()
             connection.close()
 
         self._begin(close())

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from registry.http import proxy
 from tests.aggregation.backend import BASE, METRICS, Request, backend, placed, register
 from tests.api.client import eventually
 from tests.application import serving
@@ -85,3 +89,41 @@ async def test_forwarded_requests_name_their_tenant(api_database: str, tmp_path:
         assert (await client.of_tenant("globex").get(METRICS)).code == 503
     assert {request.target for request in server.requests} == {BASE, METRICS, "/apis", "/openapi/v3"}
     assert len(server.of(METRICS)) == 1
+
+
+async def test_a_watch_ends_with_its_tenant(api_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It went on for as long as the other server sent something."""
+    monkeypatch.setattr(proxy, "_CHECK_SECONDS", 0.05)
+    more = asyncio.Event()
+
+    async def send(request: Request, number: int) -> None:
+        request.writer.write(b'c\r\n{"number":%d}\r\n1\r\n\n\r\n' % number)
+        await request.writer.drain()
+
+    async def answer(request: Request) -> None:
+        if "watch" not in request.target:
+            await request.answer(b"", 404)
+            return
+        request.writer.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
+        await send(request, 1)
+        await more.wait()
+        await send(request, 2)
+
+    async with (
+        backend(tmp_path / "server") as server,
+        serving(api_database, tmp_path, **placed(server)) as client,
+        asyncio.timeout(30),
+    ):
+        tenants = "/clusters/system/apis/tenancy.registry/v1/tenants"
+        for name in ("acme", "globex"):
+            (await client.post(tenants, tenant(name))).ok(201)
+            await register(client.of_tenant(name), server)
+        server.answer = answer
+        path = f"{METRICS}?watch=true"
+        async with client.of_tenant("acme").watch(path) as acme, client.of_tenant("globex").watch(path) as globex:
+            assert [await acme.event(), await globex.event()] == [{"number": 1}] * 2
+            (await client.delete(f"{tenants}/acme")).ok()
+            with pytest.raises(EOFError):
+                await acme.event()
+            more.set()
+            assert await globex.event() == {"number": 2}

@@ -13,6 +13,7 @@ Follows kube-aggregator pkg/apiserver/handler_proxy.go.
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Final, NamedTuple
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -30,7 +31,7 @@ from registry.http.proxy import UNAVAILABLE, ProxiedRequest, ServerUnavailable, 
 from registry.http.request_info import RequestInfo, request_info
 from registry.http.request_state import NO_TENANT, STATE, RequestState
 from registry.http.responses import PageNotFound
-from registry.store.errors import TenantSuspended
+from registry.store.errors import StoreError, TenantNotFound, TenantSuspended
 from registry.webhooks.streaming import TooManyConnections
 
 # kube-apiserver's timeouts for requests that are not long-running, and for discovery of another server.
@@ -54,6 +55,7 @@ class AggregationMiddleware:
     ) -> None:
         self._app = app
         self._catalogs = backend.catalogs
+        self._store = backend.store
         self._authorizer = backend.authorizer
         self._backends = aggregation.backends
         self._monitor = aggregation.monitor
@@ -94,7 +96,8 @@ class AggregationMiddleware:
             self._monitor.refused(tenant, server)
             await send_text(send, scope, 503, UNAVAILABLE)
             return
-        proxied = ProxiedRequest(self._backends, self._stopping, scope, receive, send, server)
+        may_continue = partial(self._may_continue, state)
+        proxied = ProxiedRequest(self._backends, self._stopping, scope, receive, send, server, may_continue)
         seconds = _seconds(state)
         try:
             async with asyncio.timeout(seconds):
@@ -110,6 +113,17 @@ class AggregationMiddleware:
             self._monitor.suspect(tenant, server)
         except TooManyConnections as error:
             raise TooManyRequests from error
+
+    async def _may_continue(self, state: RequestState) -> bool:
+        """Returns False once the tenant has been deleted, or suspended during a write."""
+        try:
+            tenant = await self._store.tenant(state.authorized.tenant.name)
+        except TenantNotFound:
+            return False
+        except StoreError:  # PostgreSQL is unavailable
+            return True
+        is_refused = state.info.verb in _CHANGES and tenant.attributes.get("suspended")
+        return tenant.id == state.authorized.tenant.id and not is_refused
 
     async def _authorize_again(self, state: RequestState) -> None:
         """Authorizes the resource itself if a query stands for a subresource: the other server ignores such a query."""
