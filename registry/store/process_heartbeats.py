@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import AsyncIterator
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from registry.store.bounds import READ_BYTES, within_bytes
 from registry.store.connection import Pool
-from registry.store.encryption.sealing import Sealing
+from registry.store.encryption.sealing import Sealing, StoredBody
 from registry.store.revision import newest_revision
 from registry.store.rows import tenant_of
 from registry.store.statements import statement
@@ -159,14 +159,14 @@ class ProcessHeartbeats:
         revision = 0
         bounds = {"since": _start(since), "domain": domain, "limit": PAGE_ROWS, "bytes": READ_BYTES}
         while rows := await self._pool.fetch(MISSED, {**bounds, "revision": revision}):
-            yield [await self._missed_change(row) for row in rows]
+            changes = [(tenant_of(row), ResourceName(row[8]), ObjectKey(row[9]), Uid(row[10]), row[11]) for row in rows]
+            sealed = [StoredBody(tenant.id, resource, key, body or "") for tenant, resource, key, _, body in changes]
+            texts = await self._sealing.texts(sealed)
+            yield [
+                MissedChange(tenant, resource, key, uid, None if body is None else text)
+                for (tenant, resource, key, uid, body), text in zip(changes, texts, strict=True)
+            ]
             revision = rows[-1][7]
-
-    async def _missed_change(self, row: tuple[Any, ...]) -> MissedChange:
-        tenant, body = tenant_of(row), row[11]
-        if body is not None:
-            body = await self._sealing.text(tenant.id, row[8], row[9], body)
-        return MissedChange(tenant, ResourceName(row[8]), ObjectKey(row[9]), Uid(row[10]), body)
 
 
 def _start(since: datetime.datetime) -> datetime.datetime:

@@ -281,7 +281,7 @@ class Store:
         """
         while after < upto:
             changes, after = await change_log.replay(self._pool, tenant.id, tenant.domain, resource, after, states=True)
-            await self._sealing.changes(tenant.id, changes)
+            await self._sealing.changes(changes)
             yield changes
 
     async def create_tenant(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import threading
 from collections.abc import AsyncIterator
@@ -139,25 +140,72 @@ async def test_every_read_path_decrypts(store: Store, tenant: Tenant) -> None:
     await store.commit(tenant, write(WriteOperation.DELETE))
 
 
+@pytest.fixture
+def threads(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, bool]]:
+    """What is sealed and opened: each with whether that was beside the event loop."""
+    noted: list[tuple[str, bool]] = []
+
+    def note(name: str) -> None:
+        work = getattr(sealing, name)
+
+        def noting(*arguments: Any) -> Any:
+            noted.append((name, threading.current_thread() is not threading.main_thread()))
+            return work(*arguments)
+
+        monkeypatch.setattr(sealing, name, noting)
+
+    note("seal_body")
+    note("_open_text")
+    return noted
+
+
 @pytest.mark.parametrize(
-    "length, aside", [(100, False), (sealing.LONG_CHARACTERS, True)], ids=["a short one", "a long one"]
+    "length, aside", [(100, False), (sealing.LONG_CHARACTERS, True)], ids=["short ones", "long ones"]
 )
-async def test_a_long_row_is_opened_beside_the_event_loop(
-    store: Store, tenant: Tenant, monkeypatch: pytest.MonkeyPatch, length: int, aside: bool
+async def test_long_bodies_are_sealed_and_opened_beside_the_event_loop(
+    store: Store, tenant: Tenant, threads: list[tuple[str, bool]], length: int, aside: bool
 ) -> None:
     text = "x" * length
+    after = (await store.state(tenant)).revision
     await store.commit(tenant, write(WriteOperation.CREATE, text=text))
-    threads, opens = [], sealing._open_text
-
-    def open_text(*arguments: Any) -> str:
-        threads.append(threading.current_thread() is not threading.main_thread())
-        return opens(*arguments)
-
-    monkeypatch.setattr(sealing, "_open_text", open_text)
+    assert threads == [("seal_body", aside)]
     row, _ = await store.load(tenant, SECRETS, ObjectKey("ns/a"))
     assert row is not None
     assert text in row.body
-    assert threads == [aside]
+    assert threads[1:] == [("_open_text", aside)]
+    readers = [await store.subscribe(tenant, SECRETS, after) for _ in range(10)]
+    batches = await asyncio.gather(*(reader.next_batch(5.0) for reader in readers))
+    for reader in readers:
+        reader.close()
+    assert all(text in change.body for batch in batches for change in batch.changes)
+    assert [len(batch.changes) for batch in batches] == [1] * 10
+    assert {where for _, where in threads} == {aside}
+
+
+async def test_bodies_that_are_long_together_are_opened_beside_the_event_loop(
+    store: Store, tenant: Tenant, threads: list[tuple[str, bool]]
+) -> None:
+    for number in range(20):
+        key = ObjectKey(f"ns/{number}")
+        await store.commit(tenant, write(WriteOperation.CREATE, key=key, text="x" * (sealing.LONG_CHARACTERS // 10)))
+    threads.clear()
+    page = await store.page(tenant, SECRETS)
+    assert len(page.rows) == 20
+    assert threads == [("_open_text", True)] * 20
+
+
+async def test_readers_of_the_same_long_changes_open_them_once(
+    store: Store, tenant: Tenant, threads: list[tuple[str, bool]]
+) -> None:
+    readers = [await store.subscribe(tenant, SECRETS) for _ in range(10)]
+    waiting = asyncio.gather(*(reader.next_batch(5.0) for reader in readers))
+    await asyncio.sleep(0)  # all wait
+    await store.commit(tenant, write(WriteOperation.CREATE, text="x" * sealing.LONG_CHARACTERS))
+    batches = await waiting
+    for reader in readers:
+        reader.close()
+    assert [len(batch.changes) for batch in batches] == [1] * 10
+    assert threads.count(("_open_text", True)) == 1
 
 
 async def test_other_resources_are_not_encrypted(store: Store, tenant: Tenant, database_url: str) -> None:
@@ -336,19 +384,17 @@ def test_secrets_that_cannot_be_unsealed(masters: MasterKeys | None, spoil: byte
         master_keys.unseal(masters, sealed[: len(sealed) - len(spoil)] + spoil, purpose)
 
 
-async def test_wildcard_reads_decrypt_with_the_key_of_each_tenant(
-    store: Store, tenant: Tenant, database_url: str
-) -> None:
+async def test_a_body_is_opened_only_where_it_was_sealed(store: Store, tenant: Tenant, database_url: str) -> None:
     await fill(store, tenant)
     pool = Pool(database_url, "tests", 1)
     try:
         opening = Sealing(pool, encryption(OLD))
         with psycopg.connect(database_url) as connection:
             [body] = connection.execute("SELECT body FROM objects WHERE key = 'ns/a'").fetchone() or [""]
-        assert "hidden two" in await opening.text(TenantId(0), SECRETS, "ns/a", body)
+        assert "hidden two" in await opening.text(tenant.id, SECRETS, "ns/a", body)
         with pytest.raises(Unreadable):
             await opening.text(TenantId(tenant.id + 1), SECRETS, "ns/a", body)
         with pytest.raises(Unreadable):
-            await opening.text(TenantId(0), SECRETS, "ns/b", body)
+            await opening.text(tenant.id, SECRETS, "ns/b", body)
     finally:
         await pool.close()

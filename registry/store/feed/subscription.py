@@ -6,6 +6,7 @@ feed.py describes how it works.
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeVar
 
@@ -90,10 +91,10 @@ class Subscription:
         batch = self._held or await self._next_batch(timeout)
         self._held = batch
         if self.tenant.id == change_log.ALL_TENANTS:
-            for change in batch.changes:
-                await self._sealing.changes(change.tenant, (change,))
+            for _, changes in itertools.groupby(batch.changes, key=lambda change: change.tenant):
+                await self._sealing.changes(list(changes))
         else:
-            await self._sealing.changes(self.tenant.id, batch.changes)
+            await self._sealing.changes(batch.changes)
         self._held = None
         return batch
 

@@ -140,7 +140,7 @@ class HistoryReads:
 
     async def _page(self, tenant: Tenant, read: Statement, parameters: dict[str, Any], limit: int) -> HistoryPage:
         past = _past(tenant, await self._pool.fetch(read, parameters), limit)
-        await self._sealing.changes(tenant.id, past.changes)
+        await self._sealing.changes(past.changes)
         return past
 
 

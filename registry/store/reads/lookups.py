@@ -9,7 +9,7 @@ from registry.store.arrays import TextArray
 from registry.store.bounds import READ_BYTES, within_bytes
 from registry.store.connection import Pool
 from registry.store.encoding import contents_json, owner_element, storable
-from registry.store.encryption.sealing import Sealing
+from registry.store.encryption.sealing import Sealing, StoredBody
 from registry.store.errors import TenantNotFound
 from registry.store.rows import tenant_of
 from registry.store.statements import statement
@@ -261,11 +261,9 @@ class Lookups:
         )
         if not rows:
             raise TenantNotFound("the tenant does not exist")
-        pairs = []
-        for owner, (_, _, uid, body, *_) in zip(owners, rows, strict=False):
-            if body is not None:
-                body = await self._sealing.text(tenant.id, owner.resource, owner.key, body)
-            pairs.append((uid == owner.uid, body or ""))
+        states = [(owner, row[2], row[3] or "") for owner, row in zip(owners, rows, strict=False)]
+        texts = await self._sealing.texts([StoredBody(tenant.id, o.resource, o.key, body) for o, _, body in states])
+        pairs = [(uid == owner.uid, text) for (owner, uid, _), text in zip(states, texts, strict=True)]
         return OwnersPage(rows[0][1], pairs)
 
     async def keys_of_uids(

@@ -161,7 +161,7 @@ class StatisticsReads:
             "bytes": READ_BYTES,
         }
         changes = [change_log.change_of(row) for row in await self._pool.fetch(CHANGES_SINCE, parameters)]
-        await self._sealing.changes(tenant.id, changes)
+        await self._sealing.changes(changes)
         return changes
 
 

@@ -13,7 +13,7 @@ from typing import Final, LiteralString, NamedTuple
 from registry.store.bounds import READ_BYTES, within_bytes
 from registry.store.connection import Pool
 from registry.store.encoding import label_prefix, storable, storable_revision
-from registry.store.encryption.sealing import Sealing
+from registry.store.encryption.sealing import Sealing, StoredBody
 from registry.store.errors import RevisionExpired, RevisionInFuture, TenantNotFound
 from registry.store.labels import StoredLabels
 from registry.store.lost import lower_bound
@@ -164,6 +164,7 @@ class WildcardReads:
             skip = len(label_prefix(tenant, resource))
             owner = Tenant(TenantId(tenant), TenantName(name), domain, Guards(definitions, namespaces))
             stored = Row(resource, ObjectKey(key), Uid(uid), changed, version, schema, body)
-            opened = await self._sealing.row(owner.id, stored)
-            selected.append(WildcardRow(owner, opened, StoredLabels(labels, skip)))
+            selected.append(WildcardRow(owner, stored, StoredLabels(labels, skip)))
+        texts = await self._sealing.texts([StoredBody(o.id, resource, row.key, row.body) for o, row, _ in selected])
+        selected = [one._replace(row=one.row._replace(body=text)) for one, text in zip(selected, texts, strict=True)]
         return WildcardPage(selected, revision, total > len(selected))
