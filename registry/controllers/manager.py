@@ -173,7 +173,7 @@ class ControllerManager:
     def is_idle(self) -> bool:
         """Whether everything enqueued in this process has been handled."""
         queues = (self._queue, self._defaults, self._migrator)
-        return not any(len(queue) for queue in queues) and self._collector.oldest_pending() is None
+        return not any(len(queue) for queue in queues) and not self._collector.oldest_pending()
 
     async def _handle(self, work: Work) -> None:
         if work.resource == NAMESPACES:

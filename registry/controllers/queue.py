@@ -1,14 +1,15 @@
 """A work queue: each item is handled by one worker at a time, and retried with backoff until finished.
 
-Handlers are idempotent, so an item may be enqueued twice or late. `oldest` is how long the oldest item has waited,
-which recovery uses (recovery.py).
+Handlers are idempotent, so an item may be enqueued twice or late. `oldest` is how long the oldest item of each flow
+has waited, which recovery uses (garbage/collector.py).
 
 Workers and room are shared fairly between flows, which are tenants here: a tenant whose namespaces take minutes to
 empty, or whose deletions have a hundred thousand dependents, delays its own work only. Items are taken round-robin by
 flow, and a flow may have as many workers, and as much room, as are still free: alone half of them (the dynamic
 thresholds of registry/flowcontrol/byte_shares.py). So a few flows in concert could have all workers: an item that takes
 longer than a second gives its worker back and goes on without one. It still counts for its flow, which may have four of
-these.
+these. If too many go on in this way, the one that has done so for longest, of the flow with most, is cancelled and
+retried.
 """
 
 from __future__ import annotations
@@ -82,18 +83,19 @@ class WorkQueue(Generic[Work]):
         self._max_retry_seconds = max_retry_seconds
         self._limit = limit
         self._flow = flow
-        self._backlog: _Backlog[Work] = _Backlog(flow, workers, self._start)
+        self._backlog: _Backlog[Work] = _Backlog(flow, workers, self._start, self._interrupt)
         self._slow_seconds = slow_seconds
-        # Invariant: what is queued, in progress or waiting for a retry is in `_since`, in order of arrival, with that
-        # time, and counted by flow in `_open`. What is enqueued again while in progress is in `_again`.
-        self._since: dict[Work, float] = {}
-        self._open: Counter[Hashable] = Counter()
+        # Invariant: what is queued, in progress or waiting for a retry is in `_since`, by flow, in order of arrival,
+        # with that time, and counted in `_count`. What is enqueued again while in progress is in `_again`.
+        self._since: dict[Hashable, dict[Work, float]] = {}
+        self._count = 0
         self._again: set[Work] = set()
         self._retries: dict[Work, float] = {}
         self._timers: dict[Work, asyncio.TimerHandle] = {}
         # Invariant: a debounced item is in `_since`, and nowhere else.
         self._debounced: dict[Hashable, _Debounced[Work]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[Work, asyncio.Task[None]] = {}
+        self._interrupted: set[Work] = set()
         # Items are not handled on behalf of the request that has enqueued them, within its budget.
         self._context = contextvars.copy_context()
         self._room = asyncio.Event()
@@ -109,18 +111,19 @@ class WorkQueue(Generic[Work]):
             timer.cancel()
         for debounced in self._debounced.values():
             debounced.timer.cancel()
-        await cancel(*self._tasks)
+        self._interrupted.clear()
+        await cancel(*self._tasks.values())
 
     def __len__(self) -> int:
-        return len(self._since)
+        return self._count
 
     def __contains__(self, work: Work) -> bool:
         """Whether the item is queued, in progress, or will be retried."""
-        return work in self._since
+        return work in self._since.get(self._flow(work), ())
 
-    def oldest(self) -> float | None:
-        """Returns since when the oldest unfinished item has waited, by the loop's clock."""
-        return next(iter(self._since.values()), None)
+    def oldest(self) -> list[tuple[Work, float]]:
+        """Returns the oldest unfinished item of each flow, and since when it has waited, by the loop's clock."""
+        return [next(iter(since.items())) for since in self._since.values()]
 
     def enqueue(self, work: Work) -> bool:
         """Enqueues an item that may need work. False if there is no room."""
@@ -133,10 +136,10 @@ class WorkQueue(Generic[Work]):
         if debounced is not None and debounced.works.pop(work, False):
             self._backlog.put(work)
             return True
-        if work in self._since:
+        if work in self:
             self._again.add(work)
             return True
-        if self._open[self._flow(work)] >= self._free():
+        if not self._has_room(work):
             _full.warn(self._name, "too many objects wait for %s: %s is left for later", self._name, work)
             return False
         self._begin(work)
@@ -148,7 +151,7 @@ class WorkQueue(Generic[Work]):
         timer = self._timers.pop(work, None)
         if timer is not None:
             timer.cancel()
-        elif work in self._since or self._open[self._flow(work)] >= self._free():
+        elif work in self or not self._has_room(work):
             self.enqueue(work)
             return
         else:
@@ -162,7 +165,7 @@ class WorkQueue(Generic[Work]):
         flow = self._flow(work)
         debounced = self._debounced.get(flow)
         if debounced is None or work not in debounced.works:
-            if work in self._since or self._open[flow] >= self._free():
+            if work in self or not self._has_room(work):
                 self.enqueue(work)
                 return
             self._begin(work)
@@ -183,30 +186,34 @@ class WorkQueue(Generic[Work]):
 
     async def put(self, work: Work) -> None:
         """Enqueues as soon as there is room: a part of each flow's is reserved for work that cannot wait."""
-        while self._open[self._flow(work)] >= self._free() // 2 and work not in self._since:
+        while not self._has_room(work, reserved=2) and work not in self:
             self._room.clear()
             await self._room.wait()
         self.enqueue(work)
 
-    def _free(self) -> int:
-        return self._limit - len(self._since)
+    def _has_room(self, work: Work, reserved: int = 1) -> bool:
+        return len(self._since.get(self._flow(work), ())) < (self._limit - self._count) // reserved
 
     def _begin(self, work: Work) -> None:
-        self._since[work] = asyncio.get_running_loop().time()
-        self._open[self._flow(work)] += 1
+        self._since.setdefault(self._flow(work), {})[work] = asyncio.get_running_loop().time()
+        self._count += 1
 
     def _end(self, work: Work) -> None:
-        del self._since[work]
         flow = self._flow(work)
-        self._open[flow] -= 1
-        if not self._open[flow]:
-            del self._open[flow]
+        del self._since[flow][work]
+        if not self._since[flow]:
+            del self._since[flow]
+        self._count -= 1
         self._room.set()
 
     def _start(self, work: Work) -> None:
         task = asyncio.create_task(self._work(work), name=self._name, context=self._context.copy())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[work] = task
+
+    def _interrupt(self, work: Work) -> None:
+        """Cancels an item in progress, to be retried."""
+        self._interrupted.add(work)
+        self._tasks[work].cancel()
 
     async def _work(self, work: Work) -> None:
         finished, within = False, math.inf
@@ -216,6 +223,9 @@ class WorkQueue(Generic[Work]):
             finished = True
         except TenantNotFound:
             finished = True
+        except asyncio.CancelledError:
+            if work not in self._interrupted:
+                raise
         except Requeue as requeue:
             within = requeue.within
         except StoreError as error:
@@ -228,6 +238,8 @@ class WorkQueue(Generic[Work]):
             logger.exception("%s failed for %s", self._name, work)
         finally:
             slow.cancel()
+        self._interrupted.discard(work)
+        del self._tasks[work]
         self._finish(work, finished, within)
         self._backlog.release(work)
 
@@ -267,23 +279,31 @@ class _Debounced(NamedTuple, Generic[Work]):
 
 class _Backlog(Generic[Work]):
     """The items that wait for a worker, by flow, and how many each flow has in progress. `start` is called with each
-    item that gets a worker.
+    item that gets a worker, `interrupt` with one that has to make room.
 
     Invariant: no flow without items is in `_waiting`, `_with_worker` or `_slow`.
     """
 
-    def __init__(self, flow: Callable[[Work], Hashable], workers: int, start: Callable[[Work], None]) -> None:
+    def __init__(
+        self,
+        flow: Callable[[Work], Hashable],
+        workers: int,
+        start: Callable[[Work], None],
+        interrupt: Callable[[Work], None],
+    ) -> None:
         self._flow = flow
         self._workers = workers
         self._of_flow = math.ceil(workers / 2)
         self._start = start
+        self._interrupt = interrupt
         self._is_open = False
         # The first flow is served next.
         self._waiting: OrderedDict[Hashable, deque[Work]] = OrderedDict()
         self._with_worker: Counter[Hashable] = Counter()
-        # Items that have left their workers.
-        self._slow: dict[Hashable, set[Work]] = {}
+        # Items that have left their workers, in that order, and those of them that were interrupted and have not ended.
+        self._slow: dict[Hashable, dict[Work, None]] = {}
         self._slow_count = 0
+        self._ending: set[Work] = set()
 
     def open(self) -> None:
         self._is_open = True
@@ -298,25 +318,38 @@ class _Backlog(Generic[Work]):
         self._assign()
 
     def leave_worker(self, work: Work) -> None:
-        """Leaves the worker of an item in progress to others, unless too many items go on without one."""
+        """Leaves the worker of an item in progress to others, unless too many of its flow go on without one."""
         flow = self._flow(work)
-        if len(self._slow.get(flow, ())) < _SLOW_OF_FLOW and self._slow_count < _SLOW:
-            self._slow.setdefault(flow, set()).add(work)
-            self._slow_count += 1
-            self._release_worker(flow)
+        if len(self._slow.get(flow, ())) >= _SLOW_OF_FLOW:
+            return
+        if self._slow_count >= _SLOW:
+            _, most = max(self._slow.items(), key=lambda one: len(one[1]))
+            oldest = next(iter(most))
+            self._leave_slow(oldest)
+            self._ending.add(oldest)
+            self._interrupt(oldest)
+        self._slow.setdefault(flow, {})[work] = None
+        self._slow_count += 1
+        self._release_worker(flow)
 
     def release(self, work: Work) -> None:
         """Ends an item in progress."""
         flow = self._flow(work)
-        slow = self._slow.get(flow, set())
-        if work not in slow:
+        if work in self._ending:
+            self._ending.discard(work)
+        elif work in self._slow.get(flow, ()):
+            self._leave_slow(work)
+        else:
             self._release_worker(flow)
             return
-        slow.discard(work)
-        self._slow_count -= 1
-        if not slow:
-            del self._slow[flow]
         self._assign()
+
+    def _leave_slow(self, work: Work) -> None:
+        flow = self._flow(work)
+        del self._slow[flow][work]
+        self._slow_count -= 1
+        if not self._slow[flow]:
+            del self._slow[flow]
 
     def _release_worker(self, flow: Hashable) -> None:
         self._with_worker[flow] -= 1

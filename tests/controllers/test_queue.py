@@ -151,17 +151,20 @@ async def test_the_oldest_pending_item_is_known() -> None:
             raise Requeue
 
     async with queue(handle) as waiting:
-        assert waiting.oldest() is None
+        assert waiting.oldest() == []
         before = asyncio.get_running_loop().time()
         waiting.enqueue("a")
-        first = waiting.oldest()
-        assert first is not None
-        assert first >= before
+        [(work, since)] = waiting.oldest()
+        assert work == "a"
+        assert since >= before
         waiting.enqueue("b")
         await until(lambda: len(waiting) == 1)
-        assert waiting.oldest() == first
+        waiting.enqueue("other/b")
+        assert [work for work, _ in waiting.oldest()] == ["a", "other/b"]  # of each flow
+        await until(lambda: len(waiting) == 1)
+        assert waiting.oldest() == [("a", since)]
         free.set()
-        await until(lambda: waiting.oldest() is None)
+        await until(lambda: waiting.oldest() == [])
 
 
 async def test_without_room_enqueue_refuses_and_put_waits() -> None:
@@ -371,25 +374,61 @@ async def test_flows_in_concert_leave_workers_to_others() -> None:
 async def test_items_without_workers_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("registry.controllers.queue._SLOW", 5)
     in_progress: set[str] = set()
+    seen: set[str] = set()
     most = 0
     hold = asyncio.Event()
 
     async def handle(work: str) -> None:
         nonlocal most
+        seen.add(work)
         in_progress.add(work)
         most = max(most, len(in_progress))
-        await hold.wait()
-        in_progress.remove(work)
+        try:
+            if not work.startswith("good/"):
+                await hold.wait()
+        finally:
+            in_progress.remove(work)
 
     async with queue(handle, workers=4, limit=10_000, slow_seconds=0.01) as waiting:
         for flow in range(20):
             for item in range(20):
                 waiting.enqueue(f"{flow}/{item}")
-        await until(lambda: len(in_progress) == 9)
-        await asyncio.sleep(0.05)  # no other is begun meanwhile
-        assert most == 9
+        await until(lambda: len(seen) > 50)  # all but the newest are interrupted
+        assert most <= 10
+        # An item of another flow is handled meanwhile, though there are more flows than have room.
+        waiting.enqueue("good/1")
+        await until(lambda: "good/1" in seen)
         hold.set()
         await until(lambda: len(waiting) == 0)
+    assert len(seen) == 401
+
+
+async def test_an_interrupted_item_is_retried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It makes room for another, of a flow with fewer slow items, and it is the oldest of its flow."""
+    monkeypatch.setattr("registry.controllers.queue._SLOW", 3)
+    interrupted: list[str] = []
+    hold = asyncio.Event()
+    seen: set[str] = set()
+
+    async def handle(work: str) -> None:
+        try:
+            await hold.wait()
+        except asyncio.CancelledError:
+            interrupted.append(work)
+            raise
+        seen.add(work)
+
+    async with queue(handle, workers=8, slow_seconds=0.05) as waiting:
+        waiting.enqueue("good/1")
+        for item in range(2):
+            waiting.enqueue(f"bad/{item}")
+        await until(lambda: waiting._backlog._slow_count == 3)
+        waiting.enqueue("another/1")
+        await until(lambda: bool(interrupted))
+        assert interrupted == ["bad/0"]
+        hold.set()
+        await until(lambda: len(waiting) == 0)
+    assert seen == {"good/1", "bad/0", "bad/1", "another/1"}
 
 
 async def test_a_slow_item_is_handled_again() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import psycopg
@@ -23,7 +23,7 @@ from registry.controllers.garbage.deletion import Garbage
 from registry.controllers.garbage.references import served_by_name
 from registry.controllers.work import Work
 from registry.flowcontrol import time_slice
-from registry.store.types import ObjectKey, TenantName, Uid
+from registry.store.types import DomainId, ObjectKey, TenantName, Uid
 from registry.tasks import running
 from tests.api.client import eventually
 from tests.controllers.processes import WIDGETS, born, key, manager_of, names, process, widgets
@@ -78,40 +78,105 @@ async def test_objects_with_absent_owners_created_by_a_crashed_process(
         await _left(next_one, set())
 
 
-async def test_recovery_does_not_wait_for_a_tenant_without_room(
-    dying: ControllerClient, next_one: ControllerClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The log is read domain by domain, and the tenant whose work hangs comes first."""
+async def _born_in(client: ControllerClient, name: str) -> None:
+    """Creates a role whose owner does not exist."""
+    owner = {"apiVersion": "v1", "kind": "Namespace", "name": "nobody", "uid": "00000000-0000-4000-8000-000000000001"}
+    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "rules": []}
+    metadata = {"name": name, "ownerReferences": [owner]}
+    await client.create("rbac.authorization.k8s.io", "v1", "clusterroles", "", {**role, "metadata": metadata})
+
+
+def _hang(monkeypatch: pytest.MonkeyPatch, is_hostile: Callable[[Work], bool]) -> None:
     reconcile = Garbage.reconcile
 
     async def hang(garbage: Garbage, work: Work, **more: Any) -> None:
-        if work.tenant.id == dying.tenant.id:
+        if is_hostile(work):
             await asyncio.Event().wait()
         await reconcile(garbage, work, **more)
 
     monkeypatch.setattr(Garbage, "reconcile", hang)
-    nobody = {"name": "nobody", "uid": "00000000-0000-4000-8000-000000000001"}
-    for number in range(20):
-        await born(dying, f"w{number}", {"metadata": nobody})
-    other = ControllerClient(dying.backend, await dying.backend.store.create_tenant(TenantName("other")))
-    owners = [{"apiVersion": "v1", "kind": "Namespace", **nobody}]
-    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "rules": []}
-    await other.create(
-        "rbac.authorization.k8s.io",
-        "v1",
-        "clusterroles",
-        "",
-        {**role, "metadata": {"name": "r", "ownerReferences": owners}},
-    )
+
+
+async def test_recovery_does_not_wait_for_tenants_without_room(
+    dying: ControllerClient, next_one: ControllerClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log is read by domains, and those of the tenants whose work hangs, more than are read side by side, come
+    first. A process that crashed later is recovered, too."""
+    _hang(monkeypatch, lambda work: work.tenant.name.startswith("bad"))
+    monkeypatch.setattr(collector, "_TURN_SECONDS", 0.3)
+    store = dying.backend.store
+    hanging: set[DomainId] = set()
+    for number in range(5):
+        bad = ControllerClient(dying.backend, await store.create_tenant(TenantName(f"bad{number}")))
+        hanging.add(bad.tenant.domain)
+        for role in range(30):
+            await _born_in(bad, f"r{role}")
+    other = ControllerClient(dying.backend, await store.create_tenant(TenantName("other")))
+    await _born_in(other, "r")
     manager = manager_of(next_one)
-    manager._collector._queue._limit = 12
+    manager._collector._queue._limit = 60
 
     async def is_collected() -> bool:
-        row, _ = await dying.backend.store.load(other.tenant, CLUSTER_ROLES, ObjectKey("r"))
+        row, _ = await store.load(other.tenant, CLUSTER_ROLES, ObjectKey("r"))
         return row is None
+
+    async def is_recovered() -> bool:
+        return await store.heartbeats().dead() == []
 
     async with manager:
         await eventually(is_collected)
+        await eventually(is_recovered)
+        await _born_in(other, "r")
+        await store.heartbeats(seconds=0.05).renew(1.0)
+        await eventually(is_collected)
+        # Were this process to crash, another would go on.
+        assert manager._collector.oldest_pending().keys() >= hanging
+
+
+async def test_work_that_fails_for_long_keeps_the_heartbeat_of_its_tenant_only(
+    dying: ControllerClient, next_one: ControllerClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A restart read the log of all tenants from the first failure on."""
+    _hang(monkeypatch, lambda work: work.tenant.id == dying.tenant.id)
+    monkeypatch.setattr(collector, "_LATE_SECONDS", 0.5)
+    store = next_one.backend.store
+    other = ControllerClient(next_one.backend, await store.create_tenant(TenantName("other")))
+    heartbeats = dying.backend.store.heartbeats(seconds=0)
+    before = await heartbeats.dead()
+    async with manager_of(next_one) as manager:
+        await born(next_one, "child", {"metadata": {"name": "nobody", "uid": "00000000-0000-4000-8000-000000000001"}})
+        begun = datetime.datetime.now(datetime.UTC)
+        await asyncio.sleep(1.5)
+        await _born_in(other, "r")
+        manager._collector._heartbeats = store.heartbeats(seconds=0)
+        await manager._collector._renew()
+        [found] = [one for one in await heartbeats.dead() if one not in before]
+        assert found.since is not None
+        assert found.since > begun + datetime.timedelta(seconds=1)
+        assert list(found.late) == [next_one.tenant.domain]
+        assert found.late[next_one.tenant.domain] < begun
+
+
+async def test_heartbeats_of_domains(api_database: str, dying: ControllerClient, next_one: ControllerClient) -> None:
+    """They end with the work, or with that of the process; a server of an earlier release knows none of them."""
+    domain, heartbeats = dying.tenant.domain, dying.backend.store.heartbeats(seconds=0)
+
+    async def late() -> list[tuple[bool, list[DomainId]]]:
+        return [(one.since is None, list(one.late)) for one in await next_one.backend.store.heartbeats().dead()]
+
+    await heartbeats.renew(1.0, {domain: 100.0, DomainId(domain + 1): 200.0})
+    assert await late() == [(False, [domain, domain + 1])]
+    await heartbeats.renew(1.0, {domain: 100.0})
+    assert await late() == [(False, [domain])]
+    async with await psycopg.AsyncConnection.connect(api_database, autocommit=True) as connection:
+        await connection.execute("DELETE FROM leaders WHERE name LIKE 'duties/%' OR name LIKE 'session/%'")
+    assert await late() == [(True, [domain])]
+    [found] = await heartbeats.dead()
+    await heartbeats.forget(found)
+    assert await late() == []
+    await heartbeats.renew(1.0, {domain: 100.0})
+    await heartbeats.end()
+    assert await late() == []
 
 
 def _never(work: Work) -> None:
@@ -138,10 +203,10 @@ async def test_deleted_objects_of_many_owners_that_wait_are_bounded(
     owners = [{"apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": f"u{i}"} for i in range(400)]
     deleted = [DeletedObject("", "ConfigMap", "default", name, Uid(name), owners) for name in "ab"]
     waiting.notify_gone(next_one.tenant, deleted[0])
-    dropped = [waiting._dropped_since]
+    dropped = [dict(waiting._unread)]
     waiting.notify_gone(next_one.tenant, deleted[1])
-    dropped.append(waiting._dropped_since)
-    assert [since is not None for since in dropped] == [False, True]  # the leader finds it in the change log
+    dropped.append(waiting._unread)
+    assert [list(unread) for unread in dropped] == [[], [next_one.tenant.domain]]  # it is found in the change log
     assert waiting._gone[next_one.tenant.id] == deleted[:1]
 
 
@@ -269,16 +334,19 @@ async def test_a_live_process_keeps_its_work(dying: ControllerClient, next_one: 
     assert await next_one.backend.store.heartbeats().dead() == []
     await born(dying, "child", {"metadata": {"name": "owner", "uid": "00000000-0000-4000-8000-000000000001"}})
     await dying.backend.store.heartbeats(seconds=0).renew(5.0)
-    [(name, since)] = await next_one.backend.store.heartbeats().dead()
-    assert name == dying.backend.store.process
-    await next_one.backend.store.heartbeats().forget(name, since - datetime.timedelta(seconds=1))
+    [found] = await next_one.backend.store.heartbeats().dead()
+    since = found.since
+    assert found.name == dying.backend.store.process
+    assert since is not None
+    another = found._replace(since=since - datetime.timedelta(seconds=1))
+    await next_one.backend.store.heartbeats().forget(another)
     assert await next_one.backend.store.heartbeats().dead(), "it has said something else meanwhile"
-    await next_one.backend.store.heartbeats().forget(name, since)
+    await next_one.backend.store.heartbeats().forget(found)
     assert await next_one.backend.store.heartbeats().dead() == []
-    pages = [page async for page in next_one.backend.store.heartbeats().missed_changes(since, dying.tenant.domain)]
+    pages = [page async for page, _ in next_one.backend.store.heartbeats().missed_changes(since, dying.tenant.domain)]
     # The namespaces of the template, too, when it is not older than what is looked at.
-    found = {(o.resource, o.last_body is None) for page in pages for o in page}
-    assert found - {("namespaces", True)} == {((await widgets(dying)).resource_name, True)}
+    changed = {(o.resource, o.last_body is None) for page in pages for o in page}
+    assert changed - {("namespaces", True)} == {((await widgets(dying)).resource_name, True)}
 
 
 async def test_a_killed_process_is_detected_by_its_session(api_database: str, next_one: ControllerClient) -> None:
@@ -288,7 +356,7 @@ async def test_a_killed_process_is_detected_by_its_session(api_database: str, ne
         assert await next_one.backend.store.heartbeats().dead() == []
 
     async def is_dead() -> bool:
-        return [name for name, _ in await next_one.backend.store.heartbeats().dead()] == [killed.backend.store.process]
+        return [one.name for one in await next_one.backend.store.heartbeats().dead()] == [killed.backend.store.process]
 
     await eventually(is_dead)
 

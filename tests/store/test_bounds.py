@@ -136,7 +136,7 @@ async def _outdated(store: Store, tenant: Tenant) -> AsyncIterator[Part]:
 async def _owed(store: Store, tenant: Tenant) -> AsyncIterator[Part]:
     await commit_all(store, tenant, [delete(key) for key in KEYS])
     since = datetime.datetime.now(datetime.UTC) - datetime.timedelta(minutes=5)
-    async for part in store.heartbeats().missed_changes(since, tenant.domain):
+    async for part, _ in store.heartbeats().missed_changes(since, tenant.domain):
         gone = [owed for owed in part if owed.tenant.id == tenant.id and owed.last_body is not None]
         yield [owed.key for owed in gone], sum(len(owed.last_body or "") for owed in gone)
 
@@ -347,7 +347,7 @@ async def test_work_of_a_crashed_process_is_found_by_its_flag(
     with psycopg.connect(database_url) as connection:
         connection.execute("UPDATE changes SET follow_up = %s", (flag,))
     since = datetime.datetime.now(datetime.UTC) - datetime.timedelta(minutes=1)
-    missed = [change async for part in store.heartbeats().missed_changes(since, tenant.domain) for change in part]
+    missed = [change async for part, _ in store.heartbeats().missed_changes(since, tenant.domain) for change in part]
     bodies = [None, '"ownerReferences":[{}]}']
     assert [change.last_body for change in missed] == (bodies if found else [])
 

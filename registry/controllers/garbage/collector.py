@@ -8,18 +8,22 @@ Nothing is lost in a crash:
 - An owner that waits for its dependents, or for their orphaning, is `pending` in its row; the leader finds it.
 - The dependents of a deleted object, and objects with owners that have not been looked up yet, are in no row. Each
   process publishes every few seconds since when it may have such work (store/process_heartbeats.py), and advances that
-  time only to its oldest unfinished work. After a crash the leader reads the change log from that time on, and repeats
-  all of it, which does no harm. Work that does not fit into the queues is recovered in the same way, by the process
-  itself.
+  time only to its oldest unfinished work, for domains that are late apart from others. After a crash the leader reads
+  the change log from that time on, and repeats all of it, which does no harm. Work that does not fit into the queues is
+  recovered in the same way, by the process itself.
+- The log is read in turns, so that no domain waits for one whose work hangs. What remains to be read counts as
+  unfinished work of the process that reads.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime
+import heapq
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Final, Self
 
@@ -32,7 +36,6 @@ from registry.controllers.controller_client import CONTROLLER_MANAGER, Controlle
 from registry.controllers.garbage.absent_owner_cache import AbsentOwnerCache
 from registry.controllers.garbage.deletion import Garbage
 from registry.controllers.garbage.references import served_by_name, served_by_reference
-from registry.controllers.queue import LIMIT
 from registry.controllers.work import Work, WorkScope, work_queue
 from registry.flowcontrol.time_slice import TimeSlice
 from registry.store.errors import StoreError, TenantNotFound
@@ -62,8 +65,12 @@ MARK_SECONDS: Final = 0.25
 _SWEEP_AGAIN_SECONDS: Final = 60.0
 _BEGUN_LIMIT: Final = 10_000
 _RETRY_SECONDS: Final = 1.0
-# Domains whose change log is read for unfinished work at the same time: one with much does not delay others.
+# Domains whose change log is read for unfinished work at the same time, and for how long before it is another's turn.
 _RECOVERIES: Final = 4
+_TURN_SECONDS = 5.0
+# The age of unfinished work from which its domain has a heartbeat of its own, and how many domains have one.
+_LATE_SECONDS: Final = 60.0
+_LATE_DOMAINS: Final = 1_000
 # The uid of an object that still exists.
 _NOBODY: Final = Uid("")
 
@@ -77,19 +84,21 @@ class Collector:
         self._queue = work_queue(
             "the garbage collector", self._handle, backend, workers=_WORKERS, max_retry_seconds=_MAX_RETRY_SECONDS
         )
-        # Deleted objects not looked up yet, by tenant. Invariant: `_gone_since` has the time of the oldest of each
-        # tenant in `_gone` or being looked up, and `_gone_sizes` how many are in `_gone`, with their owners.
+        # Deleted objects not looked up yet, by tenant. Invariant: `_gone_since` has the domain, and the time of the
+        # oldest, of each tenant in `_gone` or being looked up, and `_gone_sizes` how many are in `_gone`, with their
+        # owners.
         self._gone: dict[TenantId, list[DeletedObject]] = {}
         self._gone_sizes: Counter[TenantId] = Counter()
-        self._gone_since: dict[TenantId, float] = {}
+        self._gone_since: dict[TenantId, tuple[DomainId, float]] = {}
         self._lookups: dict[TenantId, asyncio.Task[None]] = {}
         self._looking_up = asyncio.Semaphore(_LOOKUPS)
         self._wake: asyncio.Queue[Tenant] = asyncio.Queue()
-        # Since when work has been dropped for lack of room.
-        self._dropped_since: float | None = None
-        # Reads the change log for dropped work, or for that of crashed processes; since when it reads for the former.
+        # Since when the change log of a domain has to be read: work was dropped for lack of room, or left by a crashed
+        # process. Those that are being read, with the revision up to which they have been.
+        self._unread: dict[DomainId, float] = {}
+        self._reading: dict[DomainId, tuple[float, int]] = {}
         self._recovery: asyncio.Task[None] | None = None
-        self._recovering_since: float | None = None
+        self._takes_over = False
         # When this process last notified the dependents of an owner.
         self._begun: LruCache[Work, float] = LruCache(_BEGUN_LIMIT)
         self._renew_seconds = renew_seconds
@@ -117,7 +126,7 @@ class Collector:
         """Removes the heartbeat if no work is left; otherwise the leader finds it expired and takes over."""
         try:
             async with asyncio.timeout(1):
-                if self.oldest_pending() is None:
+                if not self.oldest_pending():
                     await self._heartbeats.end()
                 else:
                     await self._renew(ending=True)
@@ -156,19 +165,18 @@ class Collector:
             self._wake.put_nowait(tenant)
         size = _size(deleted)
         if self._gone_sizes[tenant.id] + size > GONE_LIMIT - self._gone_sizes.total():
-            self._drop()
+            self._drop(tenant)
             return
         waiting.append(deleted)
         self._gone_sizes[tenant.id] += size
-        self._gone_since.setdefault(tenant.id, _now())
+        self._gone_since.setdefault(tenant.id, (tenant.domain, _now()))
 
     def _enqueue(self, work: Work) -> None:
         if not self._queue.enqueue(work):
-            self._drop()
+            self._drop(work.tenant)
 
-    def _drop(self) -> None:
-        if self._dropped_since is None:
-            self._dropped_since = _now()
+    def _drop(self, tenant: Tenant) -> None:
+        self._unread.setdefault(tenant.domain, _now())
 
     # -- background work
     async def _handle(self, work: Work) -> None:
@@ -215,7 +223,7 @@ class Collector:
                 await asyncio.sleep(_RETRY_SECONDS)
             except Exception:
                 logger.exception("the dependents of %s deleted objects could not be processed", len(deleted))
-                self._drop()
+                self._drop(tenant)
                 return
 
     async def _spread(self, tenant: Tenant, deleted: list[DeletedObject]) -> None:
@@ -243,90 +251,105 @@ class Collector:
                 await self._queue.put(Work(tenant, served.resource_name, key, WorkScope.WAITING))
 
     # -- unfinished work
-    def oldest_pending(self) -> float | None:
-        """Returns the time, by the loop's clock, of the oldest unfinished work; None if there is none."""
-        since = (self._queue.oldest(), self._dropped_since, self._recovering_since)
-        times = [t for t in since if t is not None]
-        return min([*times, *self._gone_since.values()], default=None)
+    def oldest_pending(self) -> dict[DomainId, float]:
+        """Returns the time, by the loop's clock, of the oldest unfinished work of each domain that has some."""
+        oldest = dict(self._unread)
+        of_tenants = [(work.tenant.domain, since) for work, since in self._queue.oldest()]
+        reading = [(domain, since) for domain, (since, _) in self._reading.items()]
+        for domain, since in (*of_tenants, *self._gone_since.values(), *reading):
+            oldest[domain] = min(since, oldest.get(domain, since))
+        return oldest
 
     async def _renew(self, *, ending: bool = False) -> None:
         """`ending`: this process is shutting down, so the leader may take over at once."""
-        since = self.oldest_pending()
-        age = 0.0 if since is None else _now() - since
-        await self._heartbeats.renew(age, lives=not ending)
+        now = _now()
+        ages = {domain: now - since for domain, since in self.oldest_pending().items()}
+        late = heapq.nlargest(_LATE_DOMAINS, [(age, domain) for domain, age in ages.items() if age > _LATE_SECONDS])
+        of_late = {domain: ages.pop(domain) for _, domain in late}
+        await self._heartbeats.renew(max(ages.values(), default=0.0), of_late, lives=not ending)
 
     async def _keep_heartbeats(self) -> None:
         while True:
             await asyncio.sleep(self._renew_seconds)
             try:
                 await self._renew()
-                if self._dropped_since is not None and self._has_room():
-                    self._recover(self._collect_dropped)
             except StoreError as error:
                 self._backend.store.database.log_failure(
                     logger, "the heartbeat of the garbage collector was not renewed: %s", error
                 )
+            self._recover()
 
-    def _has_room(self) -> bool:
-        return len(self._queue) < LIMIT // 4 and self._gone_sizes.total() < GONE_LIMIT // 4
+    def take_over(self) -> None:
+        """Begins, as the leader, with the unfinished work of crashed processes: the sweep does not wait for it."""
+        self._takes_over = True
+        self._recover()
 
-    def _recover(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Begins to read the change log, unless that is in progress."""
+    def _recover(self) -> None:
+        """Begins to read the change log where that is due, unless it is in progress."""
         if self._recovery is None or self._recovery.done():
-            self._recovery = asyncio.create_task(self._recover_with(work), name="recovery of the garbage collector")
+            self._recovery = asyncio.create_task(self._read_in_turns(), name="recovery of the garbage collector")
 
-    async def _recover_with(self, work: Callable[[], Awaitable[None]]) -> None:
+    async def _read_in_turns(self) -> None:
+        tasks = BoundedTasks(_RECOVERIES)
         try:
-            await work()
+            while True:
+                if self._takes_over:
+                    self._takes_over = False
+                    await self._take_over()
+                for domain in {**self._unread, **self._reading}:
+                    await tasks.start(self._read(domain))
+                await tasks.finish()
+                if not self._reading:
+                    return
         except StoreError as error:
             self._backend.store.database.log_failure(logger, "unfinished work will be recovered later: %s", error)
         except Exception:
             logger.exception("unfinished work could not be recovered")
-
-    async def _collect_dropped(self) -> None:
-        self._recovering_since, self._dropped_since = self._dropped_since, None
-        assert self._recovering_since is not None
-        age = datetime.timedelta(seconds=_now() - self._recovering_since)
-        try:
-            await self._make_good(datetime.datetime.now(datetime.UTC) - age)
-        except BaseException:
-            self._dropped_since = self._recovering_since
-            raise
-        finally:
-            self._recovering_since = None
-
-    def take_over(self) -> None:
-        """Begins, as the leader, with the unfinished work of crashed processes: the sweep does not wait for it."""
-        self._recover(self._take_over)
-
-    async def _take_over(self) -> None:
-        for process, since in await self._heartbeats.dead():
-            logger.info("process %s is gone: its unfinished work since %s is taken over", process, since)
-            await self._make_good(since)
-            await self._heartbeats.forget(process, since)
-
-    async def _make_good(self, since: datetime.datetime) -> None:
-        tasks = BoundedTasks(_RECOVERIES)
-        try:
-            async for domain in self._heartbeats.domains_with_missed_changes(since):
-                await tasks.start(self._make_good_in(domain, since))
-            await tasks.finish()
         finally:
             await tasks.cancel()
 
-    async def _make_good_in(self, domain: DomainId, since: datetime.datetime) -> None:
-        async for page in self._heartbeats.missed_changes(since, domain):
-            deleted: dict[int, list[tuple[Tenant, DeletedObject]]] = {}
-            for missed in page:
-                self._backend.enqueue(missed.tenant, missed.resource, missed.key)
-                if missed.last_body is None:
-                    await self._queue.put(Work(missed.tenant, missed.resource, missed.key, WorkScope.NEW_OWNERS))
-                else:
-                    one = await self._deleted_object(missed)
-                    self._absent.add(missed.tenant, one)
-                    deleted.setdefault(missed.tenant.id, []).append((missed.tenant, one))
-            for batch in deleted.values():
-                await self._query_with_retries(batch[0][0], [one for _, one in batch])
+    async def _take_over(self) -> None:
+        """Makes the work of crashed processes that of this one."""
+        for process in await self._heartbeats.dead():
+            logger.info("process %s is gone: its unfinished work since %s is taken over", process.name, process.since)
+            for domain, since in process.late.items():
+                self._leave_unread(domain, since)
+            if process.since is not None:
+                async for domain in self._heartbeats.domains_with_missed_changes(process.since):
+                    self._leave_unread(domain, process.since)
+            await self._renew()
+            await self._heartbeats.forget(process)
+
+    def _leave_unread(self, domain: DomainId, since: datetime.datetime) -> None:
+        now = _now()
+        at = now - (datetime.datetime.now(datetime.UTC) - since).total_seconds()
+        self._unread[domain] = min(at, self._unread.get(domain, at))
+
+    async def _read(self, domain: DomainId) -> None:
+        """Reads the log of a domain, for one turn."""
+        if domain not in self._reading:
+            self._reading[domain] = self._unread.pop(domain), 0
+        since, revision = self._reading[domain]
+        at = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=_now() - since)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_TURN_SECONDS):
+                async for page, last in self._heartbeats.missed_changes(at, domain, revision):
+                    await self._make_good(page)
+                    self._reading[domain] = since, last
+                del self._reading[domain]
+
+    async def _make_good(self, page: Sequence[MissedChange]) -> None:
+        deleted: dict[int, list[tuple[Tenant, DeletedObject]]] = {}
+        for missed in page:
+            self._backend.enqueue(missed.tenant, missed.resource, missed.key)
+            if missed.last_body is None:
+                await self._queue.put(Work(missed.tenant, missed.resource, missed.key, WorkScope.NEW_OWNERS))
+            else:
+                one = await self._deleted_object(missed)
+                self._absent.add(missed.tenant, one)
+                deleted.setdefault(missed.tenant.id, []).append((missed.tenant, one))
+        for batch in deleted.values():
+            await self._query_with_retries(batch[0][0], [one for _, one in batch])
 
     async def _deleted_object(self, missed: MissedChange) -> DeletedObject:
         catalog = await self._backend.catalogs.get(missed.tenant)
