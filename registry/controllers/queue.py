@@ -121,6 +121,10 @@ class WorkQueue(Generic[Work]):
         """Whether the item is queued, in progress, or will be retried."""
         return work in self._since.get(self._flow(work), ())
 
+    def age(self, work: Work) -> float:
+        """Returns for how many seconds an unfinished item has waited."""
+        return asyncio.get_running_loop().time() - self._since[self._flow(work)][work]
+
     def oldest(self) -> list[tuple[Work, float]]:
         """Returns the oldest unfinished item of each flow, and since when it has waited, by the loop's clock."""
         return [next(iter(since.items())) for since in self._since.values()]

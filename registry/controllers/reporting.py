@@ -42,7 +42,7 @@ from registry.store.reporting.model import BUILT_IN, BuiltInViews, Report, Repor
 from registry.store.reporting.quoting import with_digest
 from registry.store.reporting.views import Reporting, ReportingUnavailable
 from registry.store.types import ObjectKey, ResourceName, Tenant, TenantId
-from registry.tasks import cancel
+from registry.tasks import cancel, running
 
 logger = logging.getLogger(__name__)
 
@@ -60,6 +60,10 @@ _MAX_DEBOUNCE_SECONDS: Final = 10.0
 # one by one.
 _WORKERS = 4
 _MAX_RETRY_SECONDS = 30.0
+# A session of a login may keep a view from being changed for this long, or several that overlap. After that, the change
+# waits so long for each, which then ends.
+_PATIENCE_SECONDS = 60.0
+_BLOCKING_SECONDS: Final = 0.25
 # How often the leader looks for unfinished work.
 SWEEP_SECONDS: Final = 10.0
 # Tenants and objects handled per batch.
@@ -104,7 +108,20 @@ class ReportingController:
 
     async def _reconcile(self, work: Work) -> None:
         await self._ready.wait()
-        await reconcile(ControllerClient(self._backend, work.tenant), self._reporting, work.key)
+        client = ControllerClient(self._backend, work.tenant)
+        if self._queue.age(work) < _PATIENCE_SECONDS:
+            await reconcile(client, self._reporting, work.key)
+            return
+        async with running(self._end_blockers(), "sessions that keep views from being changed"):
+            await reconcile(client, self._reporting, work.key)
+
+    async def _end_blockers(self) -> None:
+        while True:
+            await asyncio.sleep(_BLOCKING_SECONDS)
+            try:
+                await self._backend.store.end_blockers_of_reports()
+            except StoreError as error:
+                logger.debug("sessions that keep views from being changed were not ended: %s", error)
 
     async def _sweep(self) -> None:
         """Prepares the database, then handles, as the leader, what has changed unnoticed."""

@@ -41,6 +41,8 @@ from registry.store.reads.points import Done, PointReader
 from registry.store.reads.statistics import StatisticsReads
 from registry.store.reads.wildcard import WildcardReads
 from registry.store.reads.words import Words
+from registry.store.reporting.logins import END_BLOCKERS
+from registry.store.reporting.setup import REPORTS_LOCK
 from registry.store.rewrites import Rewrites
 from registry.store.session_check import SessionCheck
 from registry.store.sharing import Sharing
@@ -304,6 +306,10 @@ class Store:
     def heartbeats(self, *, seconds: float = 30.0) -> ProcessHeartbeats:
         """Returns the heartbeat of this process, which also finds the unfinished work of crashed ones."""
         return ProcessHeartbeats(self._pool, self.process, self._sealing, seconds=seconds)
+
+    async def end_blockers_of_reports(self) -> None:
+        """Ends the sessions of report logins for which a change of reports waits, on a connection of others."""
+        await self._pool.execute(END_BLOCKERS, {"lock": REPORTS_LOCK})
 
     def activity(self) -> ProcessActivity:
         """Publishes the tenants' activity in this process, and reads that of the others."""

@@ -83,6 +83,19 @@ ENFORCE: Final = statement(
     """,
 )
 
+END_BLOCKERS: Final = statement(
+    "end-sessions-that-block-reports",
+    "Ends the sessions of report logins for which a change of reports waits; reads all locks.",
+    """
+    SELECT pg_terminate_backend(a.pid)
+    FROM pg_locks k, unnest(pg_blocking_pids(k.pid)) AS b (pid)
+        JOIN pg_stat_activity a ON a.pid = b.pid JOIN report_logins l ON l.name = a.usename
+    WHERE k.locktype = 'advisory' AND k.granted
+        AND k.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+        AND (k.classid::bigint << 32) + k.objid::bigint = %(lock)s::bigint AND k.objsubid = 1
+    """,
+)
+
 
 KEEP: Final = statement(
     "keep-grant-of-login",

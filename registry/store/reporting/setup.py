@@ -51,7 +51,7 @@ _PROTECTED: Final = {
 DDL_TIMEOUT_SECONDS: Final = 60
 # How long for a lock that a session of a login may hold.
 LOCK_TIMEOUT: Final = "1s"
-_LOCK: Final = 0x7265_6769_7265_7000
+REPORTS_LOCK: Final = 0x7265_6769_7265_7000
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ async def begin(connection: Connection) -> None:
     await connection.execute(f"SET LOCAL statement_timeout = '{DDL_TIMEOUT_SECONDS}s'".encode())
     connection.call_limit_seconds = DDL_TIMEOUT_SECONDS + 5
     await connection.execute(b"SET LOCAL lock_timeout = '10s'")
-    await connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+    await connection.execute("SELECT pg_advisory_xact_lock(%s)", (REPORTS_LOCK,))
     await connection.execute(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}'".encode())
 
 
