@@ -20,6 +20,7 @@ from benchmarks.attacks import (
     found,
     lifecycle,
     long_keys,
+    multitudes,
     objects,
     policies,
     queries,
@@ -126,6 +127,11 @@ ATTACKS: dict[str, Callable[[Attacker], Coroutine[Any, Any, None]]] = {
     "merges": queries.merges,
     "longselectors": documents.long_selectors,
     "largenamespaces": lifecycle.large_namespaces,
+    "resumptions": multitudes.resumptions,
+    "manywatches": multitudes.many_watches,
+    "leases": multitudes.leases,
+    "drycollections": multitudes.dry_collections,
+    "manydefinitions": multitudes.many_definitions,
     # Last, since each write of a ConfigMap then takes hundreds.
     "quotas": storms.quotas,
 }

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Final
 
 # What the work of an iteration may take: if other work makes iterations long, more, or it would fall behind. Less than
@@ -26,23 +26,20 @@ _SHORT_SECONDS: Final = 0.001
 
 
 class Rounds:
-    """Lets `most` callers continue in each iteration, first come, first served."""
+    """Lets `most` callers continue in each iteration: the flows round-robin, and first come, first served for each."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._left = most
-        # Each returns whether its caller still continues.
-        self._waiting: deque[Callable[[], bool]] = deque()
+        # By flow. Each returns whether its caller still continues.
+        self._waiting: dict[Hashable, deque[Callable[[], bool]]] = {}
 
     async def turn(self) -> None:
         """Returns at once if few have asked in this iteration, otherwise in a later one."""
-        loop = asyncio.get_running_loop()
         if self._left:
-            if self._left == self._most:
-                loop.call_soon(self._begin)
-            self._left -= 1
+            self._use()
             return
-        turn = loop.create_future()
+        turn = asyncio.get_running_loop().create_future()
 
         def begin() -> bool:
             if turn.done():  # its client has gone
@@ -50,15 +47,33 @@ class Rounds:
             turn.set_result(None)
             return True
 
-        self._waiting.append(begin)
+        self.run(begin)
         await turn
+
+    def run(self, begin: Callable[[], bool], flow: Hashable = None) -> None:
+        """Calls `begin` at once if few have asked in this iteration, otherwise in a later one. It returns whether its
+        caller still continues."""
+        if self._left:
+            self._use()
+            begin()
+        else:
+            self._waiting.setdefault(flow, deque()).append(begin)
+
+    def _use(self) -> None:
+        if self._left == self._most:
+            asyncio.get_running_loop().call_soon(self._begin)
+        self._left -= 1
 
     def _begin(self) -> None:
         """Begins the next round. It is an empty one if no caller waits, so that the next caller begins another."""
         self._left = self._most
         while self._waiting and self._left:
-            if self._waiting.popleft()():
+            flow = next(iter(self._waiting))
+            queue = self._waiting.pop(flow)
+            if queue.popleft()():
                 self._left -= 1
+            if queue:
+                self._waiting[flow] = queue  # behind the others
         if self._left < self._most:
             asyncio.get_running_loop().call_soon(self._begin)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 from registry.flowcontrol.rounds import Rounds
 
@@ -59,3 +60,23 @@ async def test_work_goes_on_after_a_pause() -> None:
         assert ended[-1] == 10
         for _ in range(5):
             await asyncio.sleep(0)
+
+
+async def test_flows_take_turns() -> None:
+    rounds = Rounds(MOST)
+    order: list[str] = []
+
+    def work(name: str) -> bool:
+        order.append(name)
+        return True
+
+    for i in range(9):
+        rounds.run(partial(work, f"a{i}"), "a")
+    rounds.run(partial(work, "b0"), "b")
+    rounds.run(partial(work, "b1"), "b")
+    assert order == ["a0", "a1", "a2"]
+    await asyncio.sleep(0)
+    assert order[3:] == ["a3", "b0", "a4"]
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert order[6:] == ["b1", "a5", "a6", "a7", "a8"]

@@ -8,17 +8,20 @@ import socket
 import ssl
 import time
 import weakref
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from registry.flowcontrol.interruption import WHEN_GONE
 from registry.http.serving import connection as module
 from registry.http.serving.acceptor import HANDSHAKE_SECONDS
 from registry.http.serving.connection import WRITTEN_BYTES, ClientConnection
 from registry.http.serving.protocol import Protocol
 from registry.http.serving.tls import ensure_certificates, server_context
 from registry.http.serving.tls_session import PIECE_BYTES, TlsSession
+from registry.tasks import running
 from tests.api.client import eventually
 from tests.http.acceptors import accepting
 from tests.http.loops import on_asyncio, on_uvloop
@@ -28,6 +31,7 @@ from tests.http.tls_client import Client, PlainClient
 LONG = bytes(range(256)) * 40_000
 HANDSHAKES = 48
 UPLOADS = 48
+ENDS = 200
 SHORT = b"short"
 
 
@@ -299,6 +303,54 @@ def test_a_request_does_not_wait_for_the_bodies_of_others(
             assert order.index("head") <= 8
 
     run(upload)
+
+
+@pytest.mark.parametrize("run", [on_asyncio, on_uvloop])
+def test_few_requests_are_cancelled_at_a_time(run: Callable[[Any], None]) -> None:
+    """Two thousand watches whose connections ended together held the event loop for a fifth of a second."""
+    begun = iteration = 0
+    ended: list[int] = []
+
+    async def wait(scope: dict[str, Any], receive: Any, send: Any) -> None:
+        nonlocal begun
+        begun += 1
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(iteration)
+
+    async def application(scope: dict[str, Any], receive: Any, send: Any) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        scope[WHEN_GONE](task.cancel)
+        await wait(scope, receive, send)
+
+    async def count() -> None:
+        nonlocal iteration
+        while True:
+            iteration += 1
+            await asyncio.sleep(0)
+
+    async def all_begun() -> bool:
+        return begun == ENDS
+
+    async def all_ended() -> bool:
+        return len(ended) == ENDS
+
+    async def end_together() -> None:
+        async with accepting(1000, application=application) as (_, port):
+            clients = [PlainClient(port) for _ in range(ENDS)]
+            for client in clients:
+                client.send(REQUEST)
+            await eventually(all_begun)
+            async with running(count(), "the iterations of the event loop"):
+                await asyncio.sleep(0.1)
+                for client in clients:
+                    client.socket.close()
+                await eventually(all_ended)
+            assert max(Counter(ended).values()) <= 2 * module._CANCELLED_AT_ONCE
+
+    run(end_together)
 
 
 def test_data_that_arrives_with_the_end_of_the_handshake_is_received(server: ssl.SSLContext) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 
 import pytest
 
@@ -11,6 +12,7 @@ from registry.store.errors import RevisionExpired, TenantNotFound, Unavailable
 from registry.store.feed import feed, subscription
 from registry.store.store import Store
 from registry.store.types import ChangeType, ResourceName, Tenant, TenantName
+from registry.tasks import running
 from tests.store.writes import (
     ACTOR,
     GADGETS,
@@ -355,3 +357,41 @@ async def test_a_closed_store_ends_its_watches(database_url: str) -> None:
 
 async def _healthy(store: Store) -> bool:
     return store._feed.listener.healthy
+
+
+async def test_few_readers_are_woken_at_a_time(store: Store, tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A change for two thousand watches held the event loop for a tenth of a second. Tenants take turns."""
+    neighbour = await store.create_tenant(TenantName("neighbour"))
+    watches = [await store.subscribe(tenant, WIDGETS) for _ in range(500)]
+    other = await store.subscribe(neighbour, WIDGETS)
+    iterations: list[int] = []
+    iteration = 0
+
+    async def count() -> None:
+        nonlocal iteration
+        while True:
+            iteration += 1
+            await asyncio.sleep(0)
+
+    async def read(watch: subscription.Subscription) -> int:
+        assert len((await watch.next_batch(60)).changes) == 1
+        iterations.append(iteration)
+        return iteration
+
+    async with running(count(), "the iterations of the event loop"):
+        readers = [asyncio.create_task(read(watch)) for watch in watches]
+        last = asyncio.create_task(read(other))
+        await asyncio.sleep(0.1)
+        await asyncio.gather(store.commit(tenant, create("ns/a")), store.commit(neighbour, create("ns/b")))
+        await asyncio.gather(*readers)
+        assert max(Counter(iterations).values()) <= 2 * feed._WOKEN_AT_ONCE
+        assert await last < max(iterations)
+        # Those that wait in vain, too.
+        iterations.clear()
+        quiet = [asyncio.create_task(watch.next_batch(0.05)) for watch in watches]
+        for task in quiet:
+            task.add_done_callback(lambda _: iterations.append(iteration))
+        assert {batch.changes for batch in await asyncio.gather(*quiet)} == {()}
+        assert max(Counter(iterations).values()) <= 2 * feed._WOKEN_AT_ONCE
+    for watch in (*watches, other):
+        watch.close()

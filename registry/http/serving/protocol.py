@@ -110,7 +110,7 @@ class Protocol(TimedProtocol):
         super().connection_made(transport)
         self.flow = WriteFlow(transport)
         self.was_made = True
-        self._slot.attach(self._has_request, self._close_now)
+        self._slot.attach(self.has_request, self._close_now)
         self._begin_head()
         tls = transport.get_extra_info("ssl_object")
         certificate = tls.getpeercert(binary_form=True) if tls is not None else None
@@ -171,12 +171,13 @@ class Protocol(TimedProtocol):
         if is_waited_for and not self._slot.keep_waiting(self.transport.get_write_buffer_size()):
             self.transport.abort()
 
-    def _has_request(self) -> bool:
+    def has_request(self) -> bool:
+        """Returns whether a request is in progress, or a tunnel is open."""
         return self._tunnel is not None or not self._is_answered()
 
     def _close_now(self) -> None:
         """Closes the connection in favour of others."""
-        if self.flow.write_paused or self._has_request():
+        if self.flow.write_paused or self.has_request():
             self.transport.abort()
         else:
             self.transport.close()

@@ -26,6 +26,7 @@ from collections import deque
 from collections.abc import Collection, Iterable
 from typing import Final
 
+from registry.flowcontrol.rounds import Rounds
 from registry.logs import LoggedCondition
 from registry.store import change_log
 from registry.store.connection import Pool
@@ -53,6 +54,10 @@ LINGER_SECONDS: Final = 60.0
 # Watches that have stalled for this long make the process unready.
 STILL_SECONDS: Final = 5.0
 
+# Readers that are woken in one iteration of the event loop: a change may have thousands, of which each takes tens of
+# microseconds before it lets others run.
+_WOKEN_AT_ONCE: Final = 32
+
 # Domains per read.
 MAX_DOMAINS: Final = 200
 
@@ -77,6 +82,7 @@ class Feed:
         self._ages: deque[tuple[DomainFeed, int]] = deque()
         self._ring_bytes = 0
         self._reads = 0
+        self._waking = Rounds(_WOKEN_AT_ONCE)
         self._wake = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._closed = False
@@ -104,7 +110,9 @@ class Feed:
                 raise TenantNotFound(f"tenant {tenant.name} does not exist")
             # Another subscription may have created it meanwhile.
             feed = self._domains.setdefault(tenant.domain, DomainFeed(tenant.domain, counters[tenant.domain].revision))
-        subscription = Subscription(self._pool, feed, tenant, resource, after, self._unsubscribe, self._sealing)
+        subscription = Subscription(
+            self._pool, feed, tenant, resource, after, self._unsubscribe, self._sealing, self._waking
+        )
         feed.subscriptions.setdefault((tenant.id, resource), set()).add(subscription)
         feed.since_unused = None
         try:

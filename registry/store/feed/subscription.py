@@ -8,8 +8,10 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any, Final, TypeVar
 
+from registry.flowcontrol.rounds import Rounds
 from registry.store import change_log
 from registry.store.bounds import READ_BYTES
 from registry.store.connection import Pool
@@ -34,7 +36,7 @@ class Subscription:
 
     __slots__ = (
         "_error", "_feed", "_held", "_left", "_live", "_most_bytes", "_pool", "_queue", "_queued", "_queued_bytes",
-        "_sealing", "_waiter", "position", "resource", "tenant",
+        "_sealing", "_waiter", "_waking", "_woken", "position", "resource", "tenant",
     )  # fmt: skip
 
     def __init__(
@@ -46,6 +48,7 @@ class Subscription:
         after: int,
         left: Callable[[DomainFeed, Subscription], None],
         sealing: Sealing,
+        waking: Rounds,
     ) -> None:
         self._pool = pool
         self._feed = feed
@@ -63,6 +66,9 @@ class Subscription:
         # The size of a batch that was returned, while it has not been read again.
         self._most_bytes: int | None = None
         self._waiter: asyncio.Future[None] | None = None
+        # Whether the reader is about to be woken, and how many readers of all tenants are at a time.
+        self._woken = False
+        self._waking = waking
         self._error: StoreError | None = None
         self._sealing = sealing
         # The batch being decrypted for the reader: if cancelled meanwhile, it is returned by the next call.
@@ -222,19 +228,21 @@ class Subscription:
         assert self._waiter is None, "a subscription has one reader"
         loop = asyncio.get_running_loop()
         self._waiter = waiter = loop.create_future()
-        timer = None if deadline is None else loop.call_at(deadline, _resolve, waiter)
+        timer = None if deadline is None else loop.call_at(deadline, self.wake)
         try:
             await waiter
         finally:
             self._waiter = None
+            self._woken = False
             if timer is not None:
                 timer.cancel()
         return bool(self._queue) or self._error is not None or not self._live
 
     def wake(self) -> None:
-        """Wakes a waiting reader, even if there is nothing for it."""
-        if self._waiter is not None:
-            _resolve(self._waiter)
+        """Wakes a waiting reader, even if there is nothing for it: in a later iteration if there are many."""
+        if self._waiter is not None and not self._woken:
+            self._woken = True
+            self._waking.run(partial(_resolve, self._waiter), self.tenant.id)
 
     def _forget_queue(self) -> None:
         self._queue.clear()
@@ -251,6 +259,8 @@ def _fitting(changes: Changes, most_bytes: int) -> Changes:
     return changes
 
 
-def _resolve(waiter: asyncio.Future[Any]) -> None:
-    if not waiter.done():
-        waiter.set_result(None)
+def _resolve(waiter: asyncio.Future[None]) -> bool:
+    if waiter.done():
+        return False
+    waiter.set_result(None)
+    return True
