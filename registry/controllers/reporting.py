@@ -126,22 +126,25 @@ class ReportingController:
     async def _sweep(self) -> None:
         """Prepares the database, then handles, as the leader, what has changed unnoticed."""
         leader = self._backend.store.leader("reporting", seconds=3 * self._sweep_seconds)
-        while True:
-            pause = self._sweep_seconds
-            try:
-                if not self._ready.is_set():
-                    await self._reporting.prepare()
-                    self._ready.set()
-                if await leader.acquire():
-                    await self._take_over()
-            except ReportingUnavailable as error:
-                logger.warning("there are no reporting views: %s", error)
-                pause = _UNAVAILABLE_SECONDS
-            except StoreError as error:
-                self._backend.store.database.log_failure(logger, "the sweep for reporting views failed: %s", error)
-            except Exception:
-                logger.exception("the sweep for reporting views failed")
-            await asyncio.sleep(pause)
+        try:
+            while True:
+                pause = self._sweep_seconds
+                try:
+                    if not self._ready.is_set():
+                        await self._reporting.prepare()
+                        self._ready.set()
+                    if await leader.acquire():
+                        await self._take_over()
+                except ReportingUnavailable as error:
+                    logger.warning("there are no reporting views: %s", error)
+                    pause = _UNAVAILABLE_SECONDS
+                except StoreError as error:
+                    self._backend.store.database.log_failure(logger, "the sweep for reporting views failed: %s", error)
+                except Exception:
+                    logger.exception("the sweep for reporting views failed")
+                await asyncio.sleep(pause)
+        finally:
+            await leader.release()
 
     async def _take_over(self) -> None:
         await self._reporting.enforce_limits()
