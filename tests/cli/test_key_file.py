@@ -20,7 +20,7 @@ from registry.http import encryption
 from registry.postgres.folder import running_url
 from registry.settings import Settings, SettingsError
 from registry.store.encryption import master_keys
-from tests.running import RunningServer, data_folder, running_server, start_server
+from tests.running import RunningServer, data_folder, prepare_postgres, running_server, start_server
 
 SECRETS = "/api/v1/namespaces/default/secrets"
 TOKENS = "/api/v1/namespaces/default/serviceaccounts/default/token"
@@ -72,6 +72,8 @@ def refused(folder: Path) -> str:
 
 def test_a_new_folder_has_a_key_file_and_cannot_be_served_without(folder: Path) -> None:
     file = folder / "encryption-keys"
+    folder.mkdir()
+    prepare_postgres(folder)
     with running_server(folder) as server:
         assert file.stat().st_mode & 0o777 == 0o600
         assert str(file) in server.log
