@@ -57,7 +57,7 @@ class AdmissionAttributes:
         return self.resource.resource == "namespaces" and not self.resource.group
 
     def request(self, matched: Resource) -> dict[str, Json]:
-        """The variable `request` of expressions, and the request part of reviews; empty members are omitted."""
+        """The request part of reviews; empty members are omitted."""
         request: dict[str, Json] = {"kind": matched.kind_json(), "resource": matched.resource_json()}
         if self.subresource:
             request["subResource"] = self.subresource
@@ -74,6 +74,10 @@ class AdmissionAttributes:
         request["dryRun"] = self.dry_run
         request["options"] = self.options
         return request
+
+    def variable(self, matched: Resource) -> dict[str, Json]:
+        """The variable `request` of expressions. `dyn(request)` has empty members that its type does not declare."""
+        return {"uid": "", **self.request(matched), "object": None, "oldObject": None}
 
 
 def labels_of(obj: Object | None) -> Mapping[str, str] | None:

@@ -17,7 +17,7 @@ from registry.api.request import Body, ResourceRequest
 from registry.api.served import Object, Served
 from registry.api.strategies.base import ObjectDecodeError
 from registry.codec.cbor import decode_cbor
-from registry.codec.go_text import go_json, type_meta, type_meta_error
+from registry.codec.go_text import cannot_be_handled_as, go_json, type_meta, type_meta_error
 from registry.codec.json_decode import decode_json, decode_verbatim_json, floats, has_float
 from registry.codec.model import Decoded, JsonNumberError
 from registry.codec.model import DecodeError as SyntaxFault
@@ -91,8 +91,8 @@ def decode_kind(served: Served, obj: Object, unknown: list[str]) -> Object:
 
 def cannot_be_handled(served: Served, why: str, obj: Object, *, wanted: str = "") -> StatusError:
     """Returns the error for a body `obj`, which names its kind and version, and the `wanted` kind."""
-    kind, version = obj.get("kind") or served.kind.name, (obj.get("apiVersion") or "").rpartition("/")[2]
-    return bad_request(f'{kind} in version "{version}" cannot be handled as a {wanted or served.kind.name}: {why}')
+    kind, api_version = obj.get("kind") or served.kind.name, obj.get("apiVersion") or ""
+    return bad_request(cannot_be_handled_as(wanted or served.kind.name, kind, api_version, why))
 
 
 def note_fields(

@@ -111,6 +111,28 @@ def type_meta(value: Mapping[str, Any], *, is_sorted: bool = False) -> dict[str,
     return members
 
 
+def not_registered(kind: str, api_version: str, scheme: str) -> str:
+    """What a runtime.Scheme says of a kind that it does not know."""
+    group, _, version = api_version.rpartition("/")
+    where = f"version {_quote_some(api_version)}"
+    if version == "__internal":
+        where = f"the internal version of group {_quote_some(group)}"
+    return f'no kind {_quote_some(kind)} is registered for {where} in scheme "{scheme}"'
+
+
+def cannot_be_handled_as(wanted: str, kind: str, api_version: str, why: str) -> str:
+    """The error of a body of `kind` that is not decoded as the kind `wanted`."""
+    return f"{kind} in version {_quote_some(api_version.rpartition('/')[2])} cannot be handled as a {wanted}: {why}"
+
+
+def _quote_some(text: str) -> str:
+    return go_quote(text) if len(text) <= _MAX_QUOTED else f"{go_quote(text[:_MAX_QUOTED])}..."
+
+
+# The letters of a name that an error quotes, as registry/schema/field.py has it.
+_MAX_QUOTED = 10_000
+
+
 def _escape(character: str) -> str:
     if character in GO_ESCAPES:
         return GO_ESCAPES[character]

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from registry.api.errors import bad_request
 from registry.codec.cbor import decode_cbor
-from registry.codec.go_text import go_json, type_meta, type_meta_error
+from registry.codec.go_text import go_json, not_registered, type_meta, type_meta_error
 from registry.codec.json_decode import decode_json, decode_verbatim_json, has_float
 from registry.codec.model import DecodeError, JsonNumberError, JsonSyntaxError
 from registry.codec.protobuf.envelope import decode_object as decode_protobuf
@@ -19,7 +19,7 @@ from registry.codec.structs.meta import META, UNVERSIONED
 from registry.codec.yaml_decode import decode_yaml
 from registry.schema.field import MAX_TEXT
 
-_SCHEME: Final = '"k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27"'
+_SCHEME: Final = "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27"
 # The other kinds of this scheme: those that it knows in any version, and those of meta.k8s.io.
 _ANY_VERSION: Final = UNVERSIONED | {"CreateOptions", "UpdateOptions"}
 _FORMS: Final = frozenset({"Table", "TableOptions", "PartialObjectMetadata", "PartialObjectMetadataList"})
@@ -62,7 +62,7 @@ def _wrong_kind(kind: str, api_version: str) -> str:
     if kind in _ANY_VERSION or kind in _META.get(api_version, ()):
         version = "v1beta1" if (api_version, kind) == _ONLY_V1BETA1 else "v1"
         return f"converting ({version}.{kind}) to (v1.DeleteOptions): unknown conversion"
-    return f'no kind "{kind}" is registered for version "{api_version}" in scheme {_SCHEME}'
+    return not_registered(kind, api_version, _SCHEME)
 
 
 def _decode(data: bytes, media_type: str) -> Any:

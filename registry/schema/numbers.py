@@ -6,6 +6,7 @@ import math
 import struct
 
 from registry.budget import spend
+from registry.emulation import emulated
 from registry.schema.values import Json, same
 
 _MAX_SAFE = float((1 << 53) - 1)
@@ -15,12 +16,16 @@ _EPSILON = 1e-9
 def is_json_integer(number: float) -> bool:
     """Whether a float is treated as an integer: whole, below 2^53, or very nearly whole.
 
-    Follows go-openapi/swag IsFloat64AJSONInteger: a relative error below 1e-9 is allowed for positive numbers.
+    Follows go-openapi/swag IsFloat64AJSONInteger: a relative error below 1e-9 is allowed, in 1.36 only above a positive
+    integer.
     """
     if not -_MAX_SAFE <= number <= _MAX_SAFE:
         return False
     if number.is_integer():
         return True
+    if emulated().is_1_37:
+        whole = math.floor(abs(number) + 0.5)
+        return abs(abs(number) - whole) < _EPSILON * whole
     if number < 1:
         return False
     whole = math.floor(number)

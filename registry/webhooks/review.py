@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from registry.codec.go_text import type_meta_error
+from registry.codec.go_text import not_registered, type_meta_error
 from registry.codec.structs.base import ROOT, DecodingContext, StructDecodeError
 from registry.codec.structs.meta import UNVERSIONED
 from registry.codec.structs.structs import Struct
@@ -13,7 +13,7 @@ from registry.webhooks.answers import decode_answer
 from registry.webhooks.errors import CallFailed
 
 # Where kube-apiserver's scheme for reviews was made: its error texts name the line.
-SCHEME: Final = '"k8s.io/apiserver/pkg/util/webhook/client.go:71"'
+SCHEME: Final = "k8s.io/apiserver/pkg/util/webhook/client.go:71"
 
 
 def decoded_review(data: bytes) -> dict[str, Any]:
@@ -42,7 +42,7 @@ def decode_review(data: bytes, structs: Mapping[str, Struct], group: str, versio
     elif its_kind in UNVERSIONED:
         its_version, api_version = "v1", "v1"
     else:
-        raise CallFailed(f'no kind "{its_kind}" is registered for version "{api_version}" in scheme {SCHEME}')
+        raise CallFailed(not_registered(its_kind, api_version, SCHEME))
     if api_version != f"{group}/{version}":
         raise CallFailed(f"converting ({its_version}.{its_kind}) to ({version}.{kind}): unknown conversion")
     return review

@@ -148,6 +148,8 @@ async def test_warnings_and_labels(api: Client) -> None:
         ("authorizer.requestResource.check('create').allowed()", 201),
         ("request.userInfo.groups.exists(g, g == 'system:masters')", 201),
         ("request.options.fieldManager == 'me'", 201),
+        ("dyn(request).object == null && has(dyn(request).oldObject) && dyn(request).uid == ''", 201),
+        ("dyn(request).object.metadata.name == 'a'", 422),
     ],
 )
 async def test_what_expressions_see(api: Client, expression: str, code: int) -> None:

@@ -117,7 +117,7 @@ async def test_invalid_objects_are_refused(
 
 
 async def test_an_object_of_another_kind_is_checked_by_rules(api: Client) -> None:
-    """Its metadata and values are not, as in kube-apiserver, but a rule never sees a value of a wrong type."""
+    """Its metadata and values are not, as in kube-apiserver, so a rule may find a value of a wrong type."""
     rules = [{"rule": "self.size < 5", "message": "too large"}]
     spec = {"type": "object", "properties": {"size": {"type": "integer"}}, "x-kubernetes-validations": rules}
     tags = {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"}
@@ -127,11 +127,18 @@ async def test_an_object_of_another_kind_is_checked_by_rules(api: Client) -> Non
     path = f"/apis/{GROUP}/v1/namespaces/default/crates"
     crate = {"apiVersion": f"{GROUP}/v1", "kind": "Crate", "metadata": {"name": "a"}, "spec": {"size": 1}}
     made = (await api.post(path, crate)).ok(201)
-    for size, fields in ((9, ["kind", "tags[1]", "spec"]), (1, ["kind", "tags[1]"]), ("x", ["kind", "tags[1]"])):
+    for size, fields in (
+        (9, ["kind", "tags[1]", "spec"]),
+        (1, ["kind", "tags[1]"]),
+        ("x", ["kind", "tags[1]", "spec"]),
+    ):
         wrong = {**crate, "kind": "Box", "spec": {"size": size}, "tags": ["a", "a"]}
         found = [failure(await api.post(path, wrong), 422, "Invalid")]
         found.append(failure(await api.put(f"{path}/a", {**wrong, "metadata": made["metadata"]}), 422, "Invalid"))
         assert [[cause["field"] for cause in status["details"]["causes"]] for status in found] == [fields, fields]
+    assert "invalid data, expected int, got string evaluating rule: too large" in found[0]["message"]
+    status = failure(await api.post(path, {**crate, "kind": "Box", "spec": "x"}), 422, "Invalid")
+    assert "invalid data, expected a map for the provided schema with type=object evaluating rule" in status["message"]
     status = failure(await api.post(path, {**crate, "kind": "Box", "pod": {"apiVersion": "v1"}}), 422, "Invalid")
     causes = status["details"]["causes"]
     assert [cause["field"] for cause in causes] == ["kind", "pod.kind", "<nil>"]

@@ -296,6 +296,8 @@ async def test_deletion_of_a_missing_definition(api: Client) -> None:
         ),
         ("ListOptions", "v1", 'no kind "ListOptions" is registered for version "v1" in scheme'),
         ("Widget", "", 'no kind "Widget" is registered for version "meta.k8s.io/v1" in scheme'),
+        ('Wid"get', "a\nb", r'no kind "Wid\"get" is registered for version "a\nb" in scheme'),
+        ("Widget", "x/__internal", 'no kind "Widget" is registered for the internal version of group "x" in scheme'),
     ],
 )
 async def test_a_body_of_another_kind(api: Client, kind: str, version: str, message: str) -> None:

@@ -199,6 +199,11 @@ INTERNAL = {"internalTrafficPolicy": "Cluster"}
             {"clusterIPs": None, "ipFamilies": None, "ipFamilyPolicy": None, "internalTrafficPolicy": None},
             id="external name",
         ),
+        pytest.param(
+            {"ports": [{**HTTP, "protocol": "", "targetPort": ""}]},
+            {"ports": [{**HTTP, "protocol": "TCP", "targetPort": 80}]},
+            id="empty fields, as protobuf has them",
+        ),
     ],
 )  # fmt: skip
 async def test_defaults_of_services(shared_api: Client, spec: dict[str, Any], completed: dict[str, Any]) -> None:

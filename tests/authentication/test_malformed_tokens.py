@@ -173,3 +173,19 @@ async def test_a_reviewed_token_is_read_as_from_a_header(api: Client, form: str,
         assert status["user"]["username"] == "system:serviceaccount:default:bot"
     else:
         assert status == {"user": {}, "error": "invalid bearer token"}
+
+
+async def test_line_breaks_in_a_reviewed_token_are_ignored(api: Client) -> None:
+    """As in Go's base64; other white space is not."""
+    await account(api, "bot")
+    token = await token_of(api, "bot")
+    middle = len(token) // 2
+    for broken in (
+        token[:middle] + "\n" + token[middle:],
+        "\n" + token.replace(".", "\r\n."),
+        token[:-9] + "\n" + token[-9:],
+    ):
+        assert (await review(api, broken))["user"]["username"] == "system:serviceaccount:default:bot"
+    for blank in (" ", "\t"):
+        status = await review(api, token[:middle] + blank + token[middle:])
+        assert status == {"user": {}, "error": "invalid bearer token"}

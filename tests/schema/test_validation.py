@@ -10,6 +10,7 @@ import pytest
 from registry.schema.field import MAX_ERRORS
 from registry.schema.model import from_json
 from registry.schema.validation import validate
+from tests.emulating import emulating
 from tests.schema.field_errors import BOOL, INT, IOS, LIST, NUMBER, STRING, Schema, errors_of, wrong_type
 
 
@@ -117,6 +118,14 @@ def test_types(field: Schema, value: Any, errors: list[str]) -> None:
             id="an integer cuts the factor",
         ),
         pytest.param({**NUMBER, "multipleOf": 0.1}, 0.3, [], id="nearly a multiple"),
+        pytest.param({**NUMBER, "multipleOf": 0.01}, 19.99, [], id="nearly a multiple, below it"),
+        pytest.param({**NUMBER, "multipleOf": 0.01}, -4.35, [], id="nearly a negative multiple"),
+        pytest.param(
+            {**NUMBER, "multipleOf": 0.01},
+            1e-12,
+            ["a: Invalid value: 1e-12: a in body should be a multiple of 0.01"],
+            id="nearly nothing",
+        ),
         pytest.param(
             {**NUMBER, "multipleOf": 0.5},
             1,
@@ -394,3 +403,11 @@ def test_paths_at_the_root_and_below_status() -> None:
 def test_the_number_of_errors_is_bounded() -> None:
     errors = validate(from_json({"type": "object", "properties": {"a": LIST}}), {"a": [1] * 100_000})
     assert len(errors) == MAX_ERRORS + 1
+
+
+@pytest.mark.parametrize("value", [19.99, -4.35])
+def test_multiples_of_fractions_in_1_36(value: float) -> None:
+    with emulating("1.36"):
+        assert errors_of({**NUMBER, "multipleOf": 0.01}, 0.3) == []
+        text = "a in body should be a multiple of 0.01"
+        assert errors_of({**NUMBER, "multipleOf": 0.01}, value) == [f"a: Invalid value: {value}: {text}"]

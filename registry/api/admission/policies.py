@@ -244,7 +244,7 @@ class PolicyAdmission:
         return Inputs(
             await self._inputs.at(attributes.object, resource, attributes),
             await self._inputs.at(attributes.old_object, resource, attributes),
-            attributes.request(resource),
+            attributes.variable(resource),
             await self._inputs.namespace_object(attributes),
             param,
             self._inputs.decisions,

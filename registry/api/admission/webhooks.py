@@ -156,7 +156,7 @@ class WebhookAdmission:
         inputs = Inputs(
             await self._inputs.at(attributes.object, resource, attributes),
             await self._inputs.at(attributes.old_object, resource, attributes),
-            attributes.request(resource),
+            attributes.variable(resource),
             None,  # the namespace, which conditions do not see
             decisions=self._inputs.decisions,
             rounds=self._inputs.rounds,

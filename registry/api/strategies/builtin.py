@@ -13,6 +13,7 @@ from registry.api.strategies.base import Context, Object
 from registry.api.strategies.custom import CustomStrategy
 from registry.builtin.known_kinds import META_KINDS, is_known_kind, is_known_version
 from registry.builtin.structs import unknown_fields
+from registry.codec.go_text import cannot_be_handled_as, not_registered
 from registry.codec.structs.base import StructDecodeError
 from registry.codec.structs.meta import UNVERSIONED
 from registry.schema.field import FieldError
@@ -57,22 +58,20 @@ class BuiltinStrategy(CustomStrategy):
         kind, api_version = obj["kind"], obj["apiVersion"]
         if kind == self._kind and api_version == self._api_version:
             return
-        version = api_version.rpartition("/")[2]
         is_converted = kind == self._kind and self._has_version(api_version)
         unknown: list[str] = []
         if is_converted or self._is_known(kind, api_version):
             try:
                 unknown = unknown_fields(kind, api_version, obj)
             except StructDecodeError as error:
-                why = f'{kind} in version "{version}" cannot be handled as a {self._kind}: {error}'
-                raise bad_request(why) from error
+                raise bad_request(cannot_be_handled_as(self._kind, kind, api_version, str(error))) from error
         if is_converted:
             note(unknown)
             raise bad_request(
                 f"the API version in the data ({api_version}) does not match the expected API version "
                 f"({self._api_version})"
             )
-        raise bad_request(f'{kind} in version "{version}" cannot be handled as a {self._kind}: {self.type_fault(obj)}')
+        raise bad_request(cannot_be_handled_as(self._kind, kind, api_version, self.type_fault(obj) or ""))
 
     def type_fault(self, obj: Object) -> str | None:
         kind, api_version = obj["kind"], obj["apiVersion"]
@@ -81,7 +80,7 @@ class BuiltinStrategy(CustomStrategy):
         if self._is_known(kind, api_version) or kind in UNVERSIONED:
             version = "v1" if kind in UNVERSIONED | META_KINDS else api_version.rpartition("/")[2]
             return f"converting ({version}.{kind}) to ({self._go_package}.{self._kind}): unknown conversion"
-        return f'no kind "{kind}" is registered for version "{api_version}" in scheme "{self.scheme}"'
+        return not_registered(kind, api_version, self.scheme)
 
     @property
     def _go_package(self) -> str:

@@ -59,10 +59,11 @@ class ServiceStrategy(BuiltinStrategy):
             raise ObjectDecodeError(str(error)) from error
         unknown.extend(decoded.unknown)
         service = decoded.value
+        if "spec" in service:  # before the schema's defaults, which an empty `protocol` has
+            service["spec"] = CORE["ServiceSpec"].encode(service["spec"])
         obj = super().decode(service, unknown)
-        for member, struct in (("spec", "ServiceSpec"), ("status", "ServiceStatus")):
-            if member in obj:
-                obj[member] = CORE[struct].encode(obj[member])
+        if "status" in obj:
+            obj["status"] = CORE["ServiceStatus"].encode(obj["status"])
         _default(obj)
         return obj
 

@@ -30,12 +30,11 @@ from registry.api.verbs.get import begin_get
 from registry.api.verbs.patch import JSON_PATCH, MERGE_PATCH, PatchReader, in_document_order
 from registry.api.verbs.update import UpdateOperation
 from registry.builtin.structs import AUTOSCALING
-from registry.codec.go_text import type_meta, type_meta_error
+from registry.codec.go_text import not_registered, type_meta, type_meta_error
 from registry.codec.model import DecodeError as CodecError
 from registry.codec.structs import structs as typed
 from registry.codec.structs.base import StructDecodeError
 from registry.definitions.model import Column, Scale
-from registry.schema.field import shorten
 
 _API_VERSION = "autoscaling/v1"
 _SCHEME: Final = "k8s.io/client-go/scale/util.go:146"
@@ -226,8 +225,7 @@ def _decode(value: Any, unknown: list[str]) -> dict[str, Any]:
         former = version.partition("/")[2]
         raise StructDecodeError(f"converting ({former}.Scale) to (v1.Scale): unknown conversion")
     if (kind, version) != ("Scale", _API_VERSION):
-        absent = f'no kind "{shorten(kind)}" is registered for version "{shorten(version)}"'
-        raise StructDecodeError(f'{absent} in scheme "{_SCHEME}"')
+        raise StructDecodeError(not_registered(kind, version, _SCHEME))
     decoded = typed.decode(AUTOSCALING["Scale"], value)
     unknown.extend(decoded.unknown)
     spec = decoded.value.get("spec") or {}

@@ -19,6 +19,7 @@ from registry.cel.checker.declarations import Function, declared_functions
 from registry.cel.checker.scopes import Scopes
 from registry.cel.common import types
 from registry.cel.common.escaping import RESERVED
+from registry.cel.common.messages import MESSAGES
 from registry.cel.common.types import Substitutions, Type, TypeKind, TypeTooLargeError
 from registry.cel.syntax import ast
 from registry.cel.syntax.ast import (
@@ -269,31 +270,34 @@ class _Checker:
         return types.DYN  # rules/literals.py reports it where that is an error.
 
     def struct(self, node: StructExpr) -> Type:
-        """A message: `google.protobuf.Duration{seconds: 1}`, a Timestamp, or one of the caller's `messages`."""
+        """A message: `google.protobuf.Duration{seconds: 1}`, another of MESSAGES, or one of the caller's `messages`."""
         known = self.messages.type_of(node.name) if self.messages is not None else None
         if known is not None:
             return self.known_message(node, known)
         type_ = self.scopes.find(node.name)
         if type_ is None:
             return self.report_undeclared(node, node.name)
-        result = types.ERROR
+        message = None
         if type_.kind is not TypeKind.TYPE:
             self.report(node, f"'{type_.runtime_name}' is not a type")
-        elif type_.parameters[0] in (types.DURATION, types.TIMESTAMP):
-            result = type_.parameters[0]
         else:
-            self.report(node, f"'{type_.parameters[0].runtime_name}' is not a message type")
+            # `timestamp` is a name of google.protobuf.Timestamp, too.
+            name, of = node.name.removeprefix("."), type_.parameters[0]
+            message = MESSAGES.get(name) or MESSAGES.get(of.runtime_name)
+            if message is None:
+                self.report(node, f"'{of.runtime_name}' is not a message type")
         for entry in node.entries:
             value = self.check(entry.value)
-            if result is types.ERROR:
+            if message is None:
                 continue
             if entry.optional:
                 value = self.unwrap(entry.value, value)
-            if entry.field not in ("seconds", "nanos"):
+            field = message.fields.get(entry.field)
+            if field is None:
                 self.issues.append(Issue(entry.offset, f"undefined field '{entry.field}'"))
-            elif not self.substitutions.assignable(types.INT, value):
-                self.report_field(entry, types.INT, value)
-        return result
+            elif not self.substitutions.assignable(field[0], value):
+                self.report_field(entry, field[0], self.substitutions.substitute(value, True))
+        return types.ERROR if message is None else message.type
 
     def known_message(self, node: StructExpr, of: Type) -> Type:
         assert self.messages is not None

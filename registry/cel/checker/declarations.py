@@ -20,6 +20,7 @@ from types import MappingProxyType
 from typing import Final
 
 from registry.cel.common import types
+from registry.cel.common.messages import MESSAGES, NULL_VALUE
 from registry.cel.common.types import Type, list_of, map_of, optional_of, param, struct, type_of
 from registry.emulation import emulated
 
@@ -222,18 +223,18 @@ IDENTS: Final[Mapping[str, Type]] = MappingProxyType(
         "bytes": type_of(types.BYTES),
         "double": type_of(types.DOUBLE),
         "duration": type_of(types.DURATION),
-        "google.protobuf.Duration": type_of(types.DURATION),
         "int": type_of(types.INT),
         "list": type_of(list_of(param("A"))),
         "map": type_of(map_of(param("A"), param("B"))),
         "null_type": type_of(types.NULL),
         "string": type_of(types.STRING),
         "timestamp": type_of(types.TIMESTAMP),
-        "google.protobuf.Timestamp": type_of(types.TIMESTAMP),
         "type": type_of(types.TYPE),
         "uint": type_of(types.UINT),
         "optional_type": type_of(optional_of(param("V"))),
         "net.IP": type_of(types.IP),
         "net.CIDR": type_of(types.CIDR),
+        **{name: type_of(message.type) for name, message in MESSAGES.items()},
+        NULL_VALUE: types.INT,
     }
 )

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -26,7 +25,6 @@ from registry.cel.common.values import (
     Value,
     register_ordered,
     register_type,
-    type_of,
 )
 from registry.codec.go_text import quote_time
 from registry.schema import goduration
@@ -128,21 +126,6 @@ def timestamp(nanoseconds: int, offset: int = 0) -> Timestamp:
     if not MIN_SECONDS <= nanoseconds // SECOND <= MAX_SECONDS:
         raise EvalError("timestamp overflow")
     return Timestamp(nanoseconds, offset)
-
-
-TIME_MESSAGES: Final = frozenset({DURATION.name, TIMESTAMP.name})
-
-
-def make_time(name: str, fields: Mapping[str, Value]) -> Duration | Timestamp:
-    """Makes `google.protobuf.Duration{seconds: 1}` or a Timestamp, from what is checked to be integers where it is no
-    dyn. Raises EvalError."""
-    for field, value in fields.items():
-        of = type(value)
-        if of is not int or (field == "nanos" and not -(2**31) <= value < 2**31):
-            why = "integer overflow" if of is int else f"unsupported type conversion from '{type_of(value)}' to int64"
-            raise EvalError(f"field type conversion error for {name}.{field} value type: {why}")
-    total = fields.get("seconds", 0) * SECOND + fields.get("nanos", 0)
-    return Duration(max(INT_MIN, min(total, INT_MAX))) if name == DURATION.name else timestamp(total)
 
 
 def _calendar(seconds: int) -> datetime.datetime:

@@ -1,8 +1,8 @@
 """The types of CEL, as the checker uses them.
 
 The `text` of a Type is its form in cel-go's messages: `int`, `list(string)`, `map(string, dyn)`, `optional_type(int)`,
-`type(int)`, `!error!`. Two types are the same if their texts are the same: the name of an object type is unique in its
-schema. Object types carry their fields.
+`type(int)`, `!error!`. Two types are the same if their texts are the same, except for the wrappers in them: the
+name of an object type is unique in its schema. Object types carry their fields.
 
 Follows cel-go common/types/types.go and checker/format.go.
 """
@@ -45,13 +45,21 @@ class Type:
     parameters: tuple[Type, ...] = ()
     fields: Mapping[str, Type] | None = None  # of objects of a schema, by their CEL names
     open: bool = False
+    nullable: bool = False  # null is a value of a wrapper
     size: int = 1  # the number of types that it consists of, not counting the fields of an object
 
     def __repr__(self) -> str:
         return self.text
 
     def same(self, other: Type) -> bool:
-        return self is other or (self.kind is other.kind and self.text == other.text)
+        """Whether both are one type; a wrapper is that of its values."""
+        if self is other or self.kind is not other.kind:
+            return self is other
+        return self.text == other.text or (
+            self.runtime_name == other.runtime_name
+            and len(self.parameters) == len(other.parameters)
+            and all(map(Type.same, self.parameters, other.parameters))
+        )
 
 
 # Twice the depth of any expression. The type of `[1].map(a, {a: a}).map(b, {b: b})` doubles with each macro.
@@ -110,6 +118,11 @@ def opaque(name: str, *parameters: Type) -> Type:
 
 def optional_of(of: Type) -> Type:
     return opaque("optional_type", of)
+
+
+def wrapper_of(of: Type) -> Type:
+    """The type of a protobuf wrapper: that of its value, or null."""
+    return Type(of.kind, f"wrapper({of.text})", of.runtime_name, nullable=True)
 
 
 def param(name: str) -> Type:
@@ -212,9 +225,9 @@ class Substitutions:
         if is_dyn_or_error(left) or is_dyn_or_error(right):
             return True
         if left.kind is TypeKind.NULL:
-            return right.kind in _NULLABLE
+            return right.nullable or right.kind in _NULLABLE
         if right.kind is TypeKind.NULL:
-            return left.kind in _NULLABLE
+            return left.nullable or left.kind in _NULLABLE
         if left.kind is not right.kind:
             return False
         if left.kind in _CONTAINERS:
@@ -223,7 +236,7 @@ class Substitutions:
                 and len(left.parameters) == len(right.parameters)
                 and all(self._assignable(*pair) for pair in zip(left.parameters, right.parameters, strict=True))
             )
-        return left.kind is TypeKind.TYPE or left.text == right.text
+        return left.kind is TypeKind.TYPE or left.runtime_name == right.runtime_name
 
     def _fits(self, of: Type, parameter: Type) -> tuple[bool, bool]:
         """Whether `of` can be bound to `parameter`, and whether the parameter was already bound (or is `of` itself)."""
@@ -288,4 +301,4 @@ def _less_specific(left: Type, right: Type) -> bool:
             and len(left.parameters) == len(right.parameters)
             and all(_less_specific(*pair) for pair in zip(left.parameters, right.parameters, strict=True))
         )
-    return left.kind is TypeKind.TYPE or left.text == right.text
+    return left.kind is TypeKind.TYPE or left.runtime_name == right.runtime_name

@@ -11,6 +11,7 @@ import math
 import re
 from typing import Final
 
+from registry.cel.common.messages import Empty
 from registry.cel.common.times import SECOND, Duration, Timestamp, double_text
 from registry.cel.common.values import (
     BOOL,
@@ -41,7 +42,22 @@ from registry.cel.ext.table import function, mismatch, traversal
 # Names of types in an expression; libraries add theirs.
 TYPE_NAMES: Final = {
     type_.name: type_
-    for type_ in (BOOL, BYTES, DOUBLE, DURATION, INT, LIST, MAP, NULL_TYPE, OPTIONAL, STRING, TIMESTAMP, TYPE, UINT)
+    for type_ in (
+        BOOL,
+        BYTES,
+        DOUBLE,
+        DURATION,
+        INT,
+        LIST,
+        MAP,
+        NULL_TYPE,
+        OPTIONAL,
+        STRING,
+        TIMESTAMP,
+        TYPE,
+        UINT,
+        Empty.type,
+    )
 }
 
 # Doubles beyond these do not fit into the integers; nor do the bounds themselves, as in cel-go.

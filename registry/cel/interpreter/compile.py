@@ -14,7 +14,7 @@ from typing import Final
 
 from registry.budget import BudgetExceeded
 from registry.cel.checker.checked import Checked
-from registry.cel.common.times import TIME_MESSAGES, make_time
+from registry.cel.common.messages import MESSAGES, NULL_VALUE, make_message
 from registry.cel.common.values import EvalError, Missing, Optional, Uint, Value, evaluation_budget, no_such_overload
 from registry.cel.ext.conversions import TYPE_NAMES
 from registry.cel.ext.table import CONSTANT_TIME, COSTS, GLOBALS, LIST_COST, MAP_COST, MEMBERS, Implementation
@@ -160,6 +160,8 @@ class _Compiler:
         type_ = TYPE_NAMES.get(name)
         if type_ is not None:
             return constant(type_, 1)
+        if name == NULL_VALUE:
+            return constant(0, 1)
         return failing(EvalError(f"no such attribute(s): {name}"), 1)
 
     def select(self, node: Select) -> Code:
@@ -191,10 +193,10 @@ class _Compiler:
         make: Callable[[str, dict[str, Value]], Value]
         if messages is not None and messages.type_of(name) is not None:
             make = messages.make
-        elif name.removeprefix(".") in TIME_MESSAGES:
-            name, make = name.removeprefix("."), make_time
+        elif name.removeprefix(".") in MESSAGES:
+            name, make = name.removeprefix("."), make_message
         else:
-            return failing(EvalError(f"unknown type: {name}"))
+            return failing(EvalError(f"unknown type '{name}'"))
         parts = [(entry.field, self.compile(entry.value), entry.optional) for entry in node.entries]
         fields = [(name, value_of(code), optional) for name, code, optional in parts]
 

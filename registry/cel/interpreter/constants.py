@@ -25,8 +25,8 @@ assert all((name, 1) in GLOBALS for name in _CONVERSIONS), (clock, conversions)
 # The names of types that have values at run time. `duration` and `timestamp` exist in the checker only.
 _TYPE_NAMES: Final = frozenset(
     """
-    bool bytes double google.protobuf.Duration google.protobuf.Timestamp int list map net.CIDR net.IP null_type
-    optional_type string type uint
+    bool bytes double google.protobuf.Duration google.protobuf.Empty google.protobuf.Timestamp int list map net.CIDR
+    net.IP null_type optional_type string type uint
     """.split()
 )
 
