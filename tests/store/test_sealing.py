@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import threading
+import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from registry.flowcontrol.evaluation import Evaluations
 from registry.store.connection import Pool
 from registry.store.encryption import master_keys, resealing, sealing
 from registry.store.encryption.master_keys import MasterKeyError, MasterKeys
@@ -206,6 +208,35 @@ async def test_readers_of_the_same_long_changes_open_them_once(
         reader.close()
     assert [len(batch.changes) for batch in batches] == [1] * 10
     assert threads.count(("_open_text", True)) == 1
+
+
+async def test_long_bodies_of_a_tenant_are_opened_one_at_a_time(
+    store: Store, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store.commit(tenant, write(WriteOperation.CREATE, text="x" * sealing.LONG_CHARACTERS))
+    opens, alone, taken = sealing._open_text, [], threading.Lock()
+
+    def open_text(*arguments: Any) -> str:
+        alone.append(taken.acquire(blocking=False))
+        try:
+            time.sleep(0.01)  # as a long decryption without the interpreter
+            return opens(*arguments)
+        finally:
+            if alone[-1]:
+                taken.release()
+
+    monkeypatch.setattr(sealing, "_open_text", open_text)
+    evaluations = Evaluations()
+
+    async def load() -> None:
+        evaluations.begin(tenant.name)
+        await store.load(tenant, SECRETS, ObjectKey("ns/a"))
+
+    try:
+        await asyncio.gather(*(load() for _ in range(10)))
+    finally:
+        evaluations.close()
+    assert alone == [True] * 10
 
 
 async def test_other_resources_are_not_encrypted(store: Store, tenant: Tenant, database_url: str) -> None:

@@ -21,6 +21,7 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final, NamedTuple, TypeVar
 from weakref import WeakValueDictionary
 
@@ -28,6 +29,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from registry.caches import ExpiringCache, LruCache
+from registry.flowcontrol.evaluation import shared_aside
 from registry.store.connection import Pool
 from registry.store.encryption.master_keys import KEY_BYTES, NONCE_BYTES, CannotUnseal, MasterKeys
 from registry.store.errors import Unreadable
@@ -41,8 +43,8 @@ _HEAD: Final = re.compile(re.escape(MARK) + r"1\.([0-9]{1,19})\.([0-9]{1,19})\."
 _END: Final = '"}}'
 # How long a process may go on sealing with a key that is no longer the tenant's newest.
 CURRENT_SECONDS: Final = 10.0
-# What is longer, all that is opened at once taken together, is sealed and opened in a thread: a megabyte would hold the
-# event loop for some six milliseconds.
+# What is longer, all that is opened at once taken together, is sealed and opened in a thread, in the tenant's turn: a
+# megabyte would hold the event loop for some six milliseconds.
 LONG_CHARACTERS: Final = 64 * 1024
 # Base64 holds the interpreter, so it is made and read in parts of some 0.2 ms: multiples of 3 bytes, of 4 characters.
 _PART: Final = 48 * 1024
@@ -124,7 +126,7 @@ class Sealing:
         number, cipher = await self.current(tenant.id)
         arguments = tenant.id, write.resource, write.key, number, cipher, write.body
         is_long = len(write.body) > LONG_CHARACTERS
-        body = await asyncio.to_thread(seal_body, *arguments) if is_long else seal_body(*arguments)
+        body = await shared_aside(partial(seal_body, *arguments)) if is_long else seal_body(*arguments)
         indexed = write.indexed.of_sealed if write.indexed is not None else None
         return replace(write, body=body, doc=None, indexed=indexed)
 
@@ -165,7 +167,7 @@ class Sealing:
                 texts[position] = _open_text(stored, cipher, begin)
 
         if sum([len(stored.body) for _, stored, _, _ in sealed]) > LONG_CHARACTERS:
-            await asyncio.to_thread(open_all)
+            await shared_aside(open_all)
         else:
             open_all()
         return texts
