@@ -13,6 +13,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -187,6 +188,8 @@ class Browser:
             self._control.call("Target.disposeBrowserContext", browserContextId=context)
 
     def close(self) -> None:
+        """Ends the browser."""
+        self._control.call("Browser.close")
         self._control.close()
 
 
@@ -205,22 +208,23 @@ def running_browser() -> Iterator[Browser]:
     ]  # fmt: skip
     if os.geteuid() == 0:
         command.insert(1, "--no-sandbox")  # Chromium's sandbox refuses root, and loads nothing but our own pages here
+    # A group of its own: Debian's command may be a shell, whose end would not be that of the browser.
     process = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=_be_nice
-    )
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=_be_nice,
+        start_new_session=True,
+    )  # fmt: skip
     try:
         browser = Browser(_port(profile, process))
         try:
             yield browser
         finally:
             browser.close()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(20)
     finally:
-        process.terminate()
-        try:
-            process.wait(20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
         shutil.rmtree(profile, ignore_errors=True)
 
 
