@@ -8,8 +8,8 @@ empty, or whose deletions have a hundred thousand dependents, delays its own wor
 flow, and a flow may have as many workers, and as much room, as are still free: alone half of them (the dynamic
 thresholds of registry/flowcontrol/byte_shares.py). So a few flows in concert could have all workers: an item that takes
 longer than a second gives its worker back and goes on without one. It still counts for its flow, which may have four of
-these. If too many go on in this way, the one that has done so for longest, of the flow with most, is cancelled and
-retried.
+these, and has its turn after flows with nothing in progress. If too many go on in this way, the one that has done so
+for longest, of the flow with most, is cancelled and retried.
 """
 
 from __future__ import annotations
@@ -372,9 +372,20 @@ class _Backlog(Generic[Work]):
                 del self._waiting[flow]
 
     def _next(self) -> Hashable | None:
-        """Returns the first flow that may have another worker. Looks at no more flows than have items in progress."""
+        """Returns the flow that has the next worker: the first with nothing in progress, so that it does not wait for
+        the slow items of others, or else the first that may have another. Looks at no more flows than have items in
+        progress, and one."""
         most = min(self._workers - self._with_worker.total(), self._of_flow)
-        return next((flow for flow in self._waiting if self._in_progress(flow) < most), None)
+        if most <= 0:
+            return None
+        first = None
+        for flow in self._waiting:
+            count = self._in_progress(flow)
+            if not count:
+                return flow
+            if first is None and count < most:
+                first = flow
+        return first
 
     def _in_progress(self, flow: Hashable) -> int:
         return self._with_worker[flow] + len(self._slow.get(flow, ()))

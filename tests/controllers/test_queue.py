@@ -371,6 +371,30 @@ async def test_flows_in_concert_leave_workers_to_others() -> None:
     assert len(seen) == 420
 
 
+async def test_a_flow_does_not_wait_for_the_turns_of_slow_ones() -> None:
+    """Each of their items has a worker for as long as `slow_seconds`, and they have many."""
+    begun: list[str] = []
+    hold = asyncio.Event()
+
+    async def handle(work: str) -> None:
+        begun.append(work)
+        if not work.startswith("good"):
+            await hold.wait()
+
+    async with queue(handle, workers=4, limit=10_000, slow_seconds=0.1) as waiting:
+        for item in range(4):
+            for flow in range(20):
+                waiting.enqueue(f"bad{flow}/{item}")
+        await until(lambda: len(begun) >= 24)  # each has one in progress, and others wait
+        before = len(begun)
+        for flow in range(3):
+            waiting.enqueue(f"good{flow}/a")
+        await until(lambda: sum(work.startswith("good") for work in begun) == 3)
+        assert {work.partition("/")[0][:4] for work in begun[before : before + 3]} == {"good"}
+        hold.set()
+        await until(lambda: len(waiting) == 0)
+
+
 async def test_items_without_workers_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("registry.controllers.queue._SLOW", 5)
     in_progress: set[str] = set()
