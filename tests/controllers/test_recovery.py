@@ -146,7 +146,7 @@ async def test_work_that_fails_for_long_keeps_the_heartbeat_of_its_tenant_only(
     async with manager_of(next_one) as manager:
         await born(next_one, "child", {"metadata": {"name": "nobody", "uid": "00000000-0000-4000-8000-000000000001"}})
         begun = datetime.datetime.now(datetime.UTC)
-        await asyncio.sleep(1.5)
+        await asyncio.sleep(1.5)  # ages are in seconds
         await _born_in(other, "r")
         manager._collector._heartbeats = store.heartbeats(seconds=0)
         await manager._collector._renew()

@@ -344,7 +344,7 @@ def test_few_requests_are_cancelled_at_a_time(run: Callable[[Any], None]) -> Non
                 client.send(REQUEST)
             await eventually(all_begun)
             async with running(count(), "the iterations of the event loop"):
-                await asyncio.sleep(0.1)
+                await asyncio.sleep(0.1)  # what has just begun is over
                 for client in clients:
                     client.socket.close()
                 await eventually(all_ended)
