@@ -156,15 +156,13 @@ class WildcardReads:
             raise RevisionExpired(revision, compact_revision, current)
         if revision > current:
             raise RevisionInFuture(revision if at is None else at, current)
+        present = [row[4:] for row in rows[:limit] if row[7] is not None]
+        texts = await self._sealing.texts([StoredBody(row[3], resource, row[4], row[9]) for row in present])
         selected = []
-        for row in rows[:limit]:
-            name, definitions, namespaces, tenant, key, uid, changed, version, schema, body, labels = row[4:]
-            if tenant is None:
-                break
-            skip = len(label_prefix(tenant, resource))
+        for row, text in zip(present, texts, strict=True):
+            name, definitions, namespaces, tenant, key, uid, changed, version, schema, _, labels = row
             owner = Tenant(TenantId(tenant), TenantName(name), domain, Guards(definitions, namespaces))
-            stored = Row(resource, ObjectKey(key), Uid(uid), changed, version, schema, body)
+            stored = Row(resource, ObjectKey(key), Uid(uid), changed, version, schema, text)
+            skip = len(label_prefix(tenant, resource))
             selected.append(WildcardRow(owner, stored, StoredLabels(labels, skip)))
-        texts = await self._sealing.texts([StoredBody(o.id, resource, row.key, row.body) for o, row, _ in selected])
-        selected = [one._replace(row=one.row._replace(body=text)) for one, text in zip(selected, texts, strict=True)]
         return WildcardPage(selected, revision, total > len(selected))
