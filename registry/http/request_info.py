@@ -33,7 +33,7 @@ class UnknownResource(Exception):
 
 class RequestInfo(NamedTuple):
     """`verb` is the API verb, "" for a method that resources do not have, and the method in lower case for a path that
-    names no resource. `verb_in_path`: it stands in the path, as in /api/v1/watch/configmaps.
+    is of no resource. `verb_in_path`: it stands in the path, as in /api/v1/watch/configmaps.
 
     `path` is without /clusters/<tenant>; `tenant` is empty for a bare path. `is_api` is true for paths below /api and
     /apis. `has_namespace` is true for a resource below a namespace, even if the name of the namespace is empty.
@@ -58,6 +58,11 @@ class RequestInfo(NamedTuple):
         """The path without trailing slashes."""
         return self.path.rstrip("/") or "/"
 
+    @property
+    def is_resource(self) -> bool:
+        """Whether the path is one of a resource, even if its name is empty: /api/v1//scale."""
+        return bool(self.resource or self.name or self.subresource or self.has_namespace or self.verb_in_path)
+
     def attributes(self) -> Attributes:
         """Returns the attributes for authorization.
 
@@ -76,6 +81,7 @@ class RequestInfo(NamedTuple):
             self.group,
             self.namespace or (self.name if is_namespace else ""),
             name,
+            of_resource=self.is_resource,
         )
 
 
@@ -107,12 +113,9 @@ def request_info(method: str, path: str, query_string: bytes = b"") -> RequestIn
     namespace, has_namespace, rest = _namespace(rest, group)
     resource, name = rest[0], (rest[1] if len(rest) > 1 else "")
     subresource = "" if special == "proxy" else "/".join(rest[2:])
-    if not resource:
-        verb = method.lower()
-    else:
-        verb = special or _verb(method, name, watch=not name and is_true(query, "watch"))
-        if query and not subresource:
-            subresource = _subresource_of_query(verb, group, resource, query)
+    verb = special or _verb(method, name, watch=not name and is_true(query, "watch"))
+    if query and resource and not subresource:
+        subresource = _subresource_of_query(verb, group, resource, query)
     place = (group, version, resource, namespace, name, subresource, has_namespace)
     return RequestInfo(verb, path, query, tenant, True, *place, bool(special))
 

@@ -178,6 +178,39 @@ def test_the_name_that_a_list_is_authorized_as_of(path: str, name: str) -> None:
     assert request_info("GET", path, b"watch=1&fieldSelector=metadata.name%3Da").attributes().name == name
 
 
+@pytest.mark.parametrize(
+    "method, path, verb, namespace, name",
+    [
+        ("GET", "/api/v1//scale", "get", "", "scale"),
+        ("POST", "/api/v1//scale", "create", "", "scale"),
+        ("DELETE", "/apis/a.io/v1//b", "delete", "", "b"),
+        ("GET", "/api/v1///scale", "list", "", ""),
+        ("GET", "/api/v1/namespaces/x//a", "get", "x", "a"),
+        ("GET", "/api/v1/watch//a", "watch", "", "a"),
+        ("GET", "/api/v1/proxy///a", "proxy", "", ""),
+    ],
+)
+def test_a_resource_without_a_name_is_authorized_as_a_resource(
+    method: str, path: str, verb: str, namespace: str, name: str
+) -> None:
+    found = request_info(method, path).attributes()
+    assert (found.is_resource, found.resource) == (True, "")
+    assert (found.verb, found.namespace, found.name) == (verb, namespace, name)
+
+
+async def test_a_resource_without_a_name_needs_rights(api: Client) -> None:
+    """Every user may read the paths below /api, which discovery needs."""
+    for method, verb in (("GET", "get"), ("PUT", "update")):
+        answer = await api.request(method, "/api/v1//scale", headers={"impersonate-user": "jane"})
+        refusal = failure(answer, 403, "Forbidden")
+        assert refusal["message"] == (
+            f'forbidden: User "jane" cannot {verb} resource "" in API group "" at the cluster scope'
+        )
+        assert refusal["details"] == {"name": "scale"}
+        for path in ("/api/v1//scale", "/api/v1/proxy///a"):
+            assert (await api.request(method, path)).code == 404, path
+
+
 def test_an_empty_tenant_name_is_not_the_default_tenant() -> None:
     assert request_info("GET", "/clusters//api/v1").tenant == "/"
     assert request_info("GET", "/api/v1").tenant == ""

@@ -44,7 +44,7 @@ class DiscoveryEndpoint:
         state: RequestState = scope[STATE]
         info, tenant = state.info, state.authorized.tenant
         catalog = await self._catalogs.current(tenant)
-        if info.name or info.subresource or info.has_namespace:
+        if info.is_resource:
             raise _not_found(info, catalog)  # the name of the resource is empty: /api/v1//widgets
         if scope["method"] != "GET" and _is_route(info, catalog):
             raise method_not_allowed()
