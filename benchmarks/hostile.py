@@ -1,11 +1,11 @@
 """The latency of one tenant's gets while another tenant attacks the server: `python -m benchmarks.hostile`.
 
-For each attack (benchmarks/attacks), and for all at once, separate processes attack a server with one worker as tenant
-`attacker`, while tenant `neighbour` gets an object every few milliseconds, uploads larger ones, and watches. A row
-shows the latency of these gets, the attacker's answers by status, the CPU time of the server and of PostgreSQL per
-second, and the server's peak resident memory. Quiet rows before and after show what the machine allows at that moment:
-on a busy machine compare with them, not with the limits. All at once attack a new server, since what single attacks
-leave behind in the tenant would make most of them wait.
+For each attack (benchmarks/attacks), and for all at once, separate processes attack a server as tenant `attacker`,
+while tenant `neighbour` gets an object every few milliseconds, uploads larger ones, and watches. A row shows the
+latency of these gets, the CPU time of the server and of PostgreSQL per second, the server's peak resident memory in MB,
+how many seconds the set-up of the attack took, and the attacker's answers by status. Quiet rows before and after show
+what the machine allows at that moment: on a busy machine compare with them, not with the limits. All at once attack a
+new server, since what single attacks leave behind in the tenant would make most of them wait.
 
 The limits: a p99 of 50 ms, a maximum of 500 ms, 600 MB under all attacks at once, and none of the neighbour's uploads
 and watches fails.
@@ -119,8 +119,10 @@ def measure(
     running: server.Server, names: Sequence[str], seconds: float, pause: float = PAUSE_SECONDS
 ) -> dict[str, Any]:
     """Returns the figures of a run under these attacks, perhaps none, with `pause` seconds between two gets."""
-    process = _serving(running)
-    _reset_peak(process)
+    processes = _serving(running)
+    for process in processes:
+        _reset_peak(process)
+    asked = time.perf_counter()
     with _attacking(running.target, names) as answers:
         before, began = running.usage(), time.perf_counter()
         times, failed = asyncio.run(_neighbour(running.target, seconds, pause))
@@ -133,19 +135,20 @@ def measure(
         "failed": failed,
         "server_cpu": round(used.server / took, 2),
         "postgres_cpu": round(used.postgres / took, 2),
-        "peak_mb": _peak_mb(process),
+        "peak_mb": max(map(_peak_mb, processes)),
+        "set_up_s": round(began - asked, 1),
         "answers": answers,
     }
 
 
-def _serving(running: server.Server) -> psutil.Process:
-    """Returns the serving process: the one with the most memory that is not PostgreSQL's."""
-    sizes = {}
+def _serving(running: server.Server) -> list[psutil.Process]:
+    """Returns the processes that are not PostgreSQL's."""
+    processes = []
     for process in (running.process, *running.process.children(recursive=True)):
         with contextlib.suppress(psutil.NoSuchProcess):  # PostgreSQL's come and go
             if not process.name().startswith("postgres"):
-                sizes[process] = process.memory_info().rss
-    return max(sizes, key=sizes.__getitem__)
+                processes.append(process)
+    return processes
 
 
 def _reset_peak(process: psutil.Process) -> None:
@@ -154,11 +157,14 @@ def _reset_peak(process: psutil.Process) -> None:
 
 
 def _peak_mb(process: psutil.Process) -> int:
+    """Returns 0 of a process that has ended."""
     try:
         lines = (Path("/proc") / str(process.pid) / "status").read_text().splitlines()
         return int(next(line for line in lines if line.startswith("VmHWM:")).split()[1]) >> 10
     except OSError:
-        return int(process.memory_info().rss) >> 20
+        with contextlib.suppress(psutil.NoSuchProcess):
+            return int(process.memory_info().rss) >> 20
+        return 0
 
 
 @contextlib.contextmanager
@@ -206,7 +212,7 @@ def _line(name: str, row: dict[str, Any]) -> str:
     ]
     return (
         f"{name:22} {row['p50_ms']:8.1f} {row['p99_ms']:8.1f} {row['max_ms']:9.1f} {row['gets']:6} "
-        f"{row['server_cpu']:6.2f} {row['postgres_cpu']:6.2f} {row['peak_mb']:6}  {answers}"
+        f"{row['server_cpu']:6.2f} {row['postgres_cpu']:6.2f} {row['peak_mb']:6} {row['set_up_s']:6.0f}  {answers}"
         f"{'  over: ' + ' '.join(missed) if missed else ''}"
     )
 
@@ -221,12 +227,14 @@ def _print_log(text: str) -> int:
     return len(text)
 
 
-def _run(runs: Sequence[tuple[str, Sequence[str]]], seconds: float, pause: float) -> dict[str, dict[str, Any]]:
+def _run(
+    runs: Sequence[tuple[str, Sequence[str]]], seconds: float, pause: float, workers: int
+) -> dict[str, dict[str, Any]]:
     """Measures each set of attacks in turn on one server, and prints its row and what the server reported."""
     rows: dict[str, dict[str, Any]] = {}
     printed = 0
     arguments = ["--allow-egress-to", "127.0.0.1/32", "--cbor"]
-    with server.folder() as folder, server.running(folder, 1, None, arguments) as running:
+    with server.folder() as folder, server.running(folder, workers, None, arguments) as running:
         asyncio.run(_prepare(running.target))
         for name, names in runs:
             rows[name] = measure(running, names, seconds, pause)
@@ -243,6 +251,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--pause", type=float, default=PAUSE_SECONDS, help="seconds between two gets; a tenant that comes seldom: 0.3"
     )
+    parser.add_argument("--workers", type=int, default=1, help="serving processes; MB are those of the largest")
     parser.add_argument("--together", action="store_true", help="only all at once, not one after the other")
     parser.add_argument("--keep", action="store_true", help="write the figures into benchmarks/results")
     given = parser.parse_args(arguments)
@@ -252,11 +261,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     singly = [] if given.together else [(name, [name]) for name in chosen]
     together = [("all at once", chosen), ("quiet again", [])] if len(chosen) > 1 else []
     rows: dict[str, dict[str, Any]] = {}
-    columns = f"{'':22} {'p50 ms':>8} {'p99 ms':>8} {'max ms':>9} {'gets':>6} {'CPU':>6} {'SQL':>6} {'MB':>6}  answers"
-    print(columns, flush=True)
+    print(
+        f"{'':22} {'p50 ms':>8} {'p99 ms':>8} {'max ms':>9} {'gets':>6} "
+        f"{'CPU':>6} {'SQL':>6} {'MB':>6} {'set-up':>6}  answers",
+        flush=True,
+    )
     # What single attacks have left behind would make most of the others wait before they begin: a new server.
     for runs in filter(None, ([("quiet", []), *singly], together)):
-        rows |= _run(runs, given.seconds, given.pause)
+        rows |= _run(runs, given.seconds, given.pause, given.workers)
     if given.keep:
         print(f"kept in {keep('hostile', {'machine': machine(), 'rows': rows})}")
     return 0

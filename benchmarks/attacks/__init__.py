@@ -29,6 +29,10 @@ from benchmarks.attacks import (
 from benchmarks.attacks.attacker import Attacker
 
 ATTACKS: dict[str, Callable[[Attacker], Coroutine[Any, Any, None]]] = {
+    # First, since their thousands of creates take many minutes once the tenant has thousands of policies and webhooks.
+    "leases": multitudes.leases,
+    "drycollections": multitudes.dry_collections,
+    "manydefinitions": multitudes.many_definitions,
     "trailers": found.trailers,
     "chunks": found.chunks,
     "columns": found.columns,
@@ -129,9 +133,6 @@ ATTACKS: dict[str, Callable[[Attacker], Coroutine[Any, Any, None]]] = {
     "largenamespaces": lifecycle.large_namespaces,
     "resumptions": multitudes.resumptions,
     "manywatches": multitudes.many_watches,
-    "leases": multitudes.leases,
-    "drycollections": multitudes.dry_collections,
-    "manydefinitions": multitudes.many_definitions,
     # Last, since each write of a ConfigMap then takes hundreds.
     "quotas": storms.quotas,
 }

@@ -9,7 +9,7 @@ from typing import Any
 from benchmarks.attacks.attacker import MERGE_PATCH, TENANT, Attacker
 
 NAMESPACES = f"{TENANT}/api/v1/namespaces"
-_WRITERS = 8
+_WRITERS = 32
 
 
 def _references(many: int, number: int, *, blocking: bool = True) -> list[dict[str, Any]]:

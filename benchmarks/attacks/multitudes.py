@@ -20,7 +20,10 @@ from benchmarks.attacks.attacker import (
 from benchmarks.client import tls
 
 LEASES = f"{TENANT}/apis/coordination.k8s.io/v1/namespaces/default/leases"
-_AT_ONCE = 8
+# Requests at a time of a set-up: the server commits the creates that arrive together in one transaction.
+_AT_ONCE = 32
+# Connections that are made at a time.
+_CONNECTIONS_AT_ONCE = 8
 
 
 async def _create(attacker: Attacker, path: str, bodies: list[dict[str, Any]]) -> None:
@@ -50,15 +53,15 @@ async def leases(attacker: Attacker) -> None:
 async def many_definitions(attacker: Attacker) -> None:
     """The documents of a thousand definitions, of which one changes again and again."""
     spec = {"type": "object", "properties": {f"f{i}": {"type": "string", "description": "x" * 40} for i in range(20)}}
-    await _create(attacker, DEFINITIONS, [a_definition(f"many{i}", spec) for i in range(1_000)])
+    await _create(attacker, DEFINITIONS, [a_definition(f"crowded{i}", spec) for i in range(1_000)])
     numbers = count()
-    documents = cycle(["/openapi/v2", "/openapi/v3", "/apis", "/openapi/v3/apis/many7.example.com/v1"])
+    documents = cycle(["/openapi/v2", "/openapi/v3", "/apis", "/openapi/v3/apis/crowded7.example.com/v1"])
 
     async def work(one: Attacker) -> None:
         i = next(numbers)
         if i % 8 == 0:
-            changed = a_definition("many7", {**spec, "description": str(i)})
-            await one.ask("PATCH", f"{DEFINITIONS}/many7.many7.example.com", changed, kind=MERGE_PATCH)
+            changed = a_definition("crowded7", {**spec, "description": str(i)})
+            await one.ask("PATCH", f"{DEFINITIONS}/crowded7.crowded7.example.com", changed, kind=MERGE_PATCH)
         accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList" if i % 3 == 0 else "*/*"
         await one.ask("GET", f"{TENANT}{next(documents)}", accept=accept)
 
@@ -114,8 +117,8 @@ async def many_watches(attacker: Attacker) -> None:
         except OSError:
             attacker.answers["closed"] += 1
 
-    for _ in range(2_000 // _AT_ONCE):
-        await asyncio.gather(*(watch() for _ in range(_AT_ONCE)))
+    for _ in range(2_000 // _CONNECTIONS_AT_ONCE):
+        await asyncio.gather(*(watch() for _ in range(_CONNECTIONS_AT_ONCE)))
 
     async def work(one: Attacker) -> None:
         i = next(numbers)
