@@ -20,10 +20,12 @@ from tests.api.client import eventually
 from tests.running import RunningServer, data_folder, running_server
 
 EXEC = f"{BASE}/namespaces/default/metrics/a/exec"
+TENANTS = "/clusters/system/apis/tenancy.registry/v1/tenants"
 
 
 @contextlib.asynccontextmanager
-async def started(folder: Path, answer: Answer) -> AsyncIterator[tuple[RunningServer, Backend]]:
+async def started(folder: Path, answer: Answer, tenant: str = "") -> AsyncIterator[tuple[RunningServer, Backend]]:
+    """The server is registered in a new tenant, if one is named."""
     async with backend(folder / "server", answer) as server:
         with data_folder() as data:
             # Less than what is uploaded: what has been passed on is not held.
@@ -33,20 +35,26 @@ async def started(folder: Path, answer: Answer) -> AsyncIterator[tuple[RunningSe
             with contextlib.ExitStack() as contexts:
                 running = await start
                 spec = {"service": {"namespace": "kube-system", "name": "metrics"}, "caBundle": server.bundle}
-                await asyncio.to_thread(_ask, running, PATH, api_service(NAME, **spec))
+                if tenant:
+                    made = {"apiVersion": "tenancy.registry/v1", "kind": "Tenant", "metadata": {"name": tenant}}
+                    await asyncio.to_thread(_ask, running, TENANTS, made)
+                path = f"/clusters/{tenant}{PATH}" if tenant else PATH
+                await asyncio.to_thread(_ask, running, path, api_service(NAME, **spec))
                 for _ in range(600):
-                    found = await asyncio.to_thread(_ask, running, f"{PATH}/{NAME}")
+                    found = await asyncio.to_thread(_ask, running, f"{path}/{NAME}")
                     if "Passed" in json.dumps(found):
                         break
                     await asyncio.sleep(0.05)
                 yield running, server
 
 
-def _ask(server: RunningServer, path: str, body: Any = None) -> Any:
+def _ask(server: RunningServer, path: str, body: Any = None, kind: str = "application/json") -> Any:
+    """Sends a patch if `kind` is one of a patch."""
     request = urllib.request.Request(
         server.url + path,
         None if body is None else json.dumps(body).encode(),
-        {"authorization": f"Bearer {server.token}", "content-type": "application/json"},
+        {"authorization": f"Bearer {server.token}", "content-type": kind},
+        method="PATCH" if "patch" in kind else None,
     )
     with urllib.request.urlopen(request, context=ssl.create_default_context(cafile=str(server.authority))) as answer:
         return json.loads(answer.read())
@@ -57,9 +65,9 @@ async def connect(server: RunningServer) -> tuple[asyncio.StreamReader, asyncio.
     return await asyncio.open_connection("127.0.0.1", server.port, ssl=context)
 
 
-def upgrade(server: RunningServer, *lines: str) -> bytes:
+def upgrade(server: RunningServer, *lines: str, path: str = f"{EXEC}?command=ls") -> bytes:
     head = (
-        f"GET {EXEC}?command=ls HTTP/1.1", "host: a", f"authorization: Bearer {server.token}",
+        f"GET {path} HTTP/1.1", "host: a", f"authorization: Bearer {server.token}",
         "connection: Upgrade", "upgrade: websocket", *lines,
     )  # fmt: skip
     return "\r\n".join(head).encode() + b"\r\n\r\n"
@@ -182,6 +190,39 @@ async def test_streams(tmp_path: Path) -> None:
         assert await asyncio.to_thread(server.stop, timeout_seconds=60) == 0
         await gone.wait()
         writer.close()
+
+
+@pytest.mark.slow
+async def test_tunnels_of_a_suspended_tenant_end(tmp_path: Path) -> None:
+    """A tunnel that a GET had opened went on, so a client could write; a watch over a WebSocket goes on."""
+
+    async def answer(request: Request) -> None:
+        if request.header("upgrade"):
+            await echo(request)
+        else:
+            await request.answer_json({})
+
+    def exchange(path: str) -> bytes:
+        return upgrade(server, path=f"/clusters/acme{path}")
+
+    async with started(tmp_path, answer, "acme") as (server, _), asyncio.timeout(120):
+        tunnel, writer = await connect(server)
+        writer.write(exchange(EXEC))
+        watch, watcher = await connect(server)
+        watcher.write(exchange(f"{BASE}/metrics?watch=true"))
+        for reader in (tunnel, watch):
+            assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 101 ")
+            assert await reader.readexactly(6) == b"hello "
+        change = {"spec": {"suspended": True}}
+        await asyncio.to_thread(_ask, server, f"{TENANTS}/acme", change, "application/merge-patch+json")
+        assert await tunnel.read() == b""
+        watcher.write(b"still here")
+        assert await watch.readexactly(10) == b"STILL HERE"
+        refused, another = await connect(server)
+        another.write(exchange(EXEC))
+        assert (await refused.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 403 ")
+        for one in (writer, watcher, another):
+            one.close()
 
 
 SPDY = (

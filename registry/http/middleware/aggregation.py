@@ -87,7 +87,7 @@ class AggregationMiddleware:
         state: RequestState = scope[STATE]
         tenant = state.authorized.tenant
         await self._authorize_again(state)
-        if state.info.verb in _CHANGES and tenant.attributes.get("suspended"):
+        if _may_write(state) and tenant.attributes.get("suspended"):
             raise from_store(TenantSuspended("the tenant is suspended"))
         if not fields.is_plain_path(state.info.path):
             raise PageNotFound
@@ -115,14 +115,14 @@ class AggregationMiddleware:
             raise TooManyRequests from error
 
     async def _may_continue(self, state: RequestState) -> bool:
-        """Returns False once the tenant has been deleted, or suspended during a write."""
+        """Returns False once the tenant has been deleted, or suspended during a write or in an open tunnel."""
         try:
             tenant = await self._store.tenant(state.authorized.tenant.name)
         except TenantNotFound:
             return False
         except StoreError:  # PostgreSQL is unavailable
             return True
-        is_refused = state.info.verb in _CHANGES and tenant.attributes.get("suspended")
+        is_refused = _may_write(state) and tenant.attributes.get("suspended")
         return tenant.id == state.authorized.tenant.id and not is_refused
 
     async def _authorize_again(self, state: RequestState) -> None:
@@ -138,6 +138,13 @@ class AggregationMiddleware:
         decision = await self._authorizer.decide(state.tenant, user, attributes)
         if not decision.allowed:
             raise forbidden_to(user, attributes, decision.reason)
+
+
+def _may_write(state: RequestState) -> bool:
+    """Whether the request may change something. What a client sends through a tunnel nobody sees, so that tunnels count
+    as writes whatever their method is; a watch over a WebSocket only reads."""
+    verb = state.info.verb
+    return verb in _CHANGES or (verb != "watch" and fields.upgrade_of(state.headers) != "")
 
 
 def find_server(catalog: TenantCatalog, info: RequestInfo) -> APIServer | None:
