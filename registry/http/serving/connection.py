@@ -48,6 +48,9 @@ _HANDSHAKES_SECONDS: Final = 0.002
 _BODIES_SECONDS: Final = 0.002
 # Requests that are cancelled in one iteration because their connections have ended: a watch takes 0.1 ms.
 _CANCELLED_AT_ONCE: Final = 16
+# Connections that are closed in one iteration because their clients have closed them: the event loop's own work for it,
+# and what TLS frees, takes 0.03 ms.
+_CLOSED_AT_ONCE: Final = 32
 # The first bytes of a request without TLS (tlsRecordHeaderLooksLikeHTTP, and the methods that it does not know), and
 # the answer of Go's net/http (server.go).
 _HTTP_STARTS: Final = frozenset({b"GET /", b"HEAD ", b"POST ", b"PUT /", b"OPTIO", b"PATCH", b"DELET"})
@@ -58,14 +61,16 @@ _PLAIN_HTTP: Final = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP reque
 class ReadLimits:
     """What all connections of a process have of the event loop: `small_records` for records of few bytes, `handshakes`
     for these, `bodies` for the bodies of requests after their beginnings, `parsing` for what else they send and for
-    their ends, and `cancellations` for ends during a request: the request takes most of its time when it is cancelled,
-    in the next iteration. So a request without a body does not wait for those of others, of the same tenant either."""
+    their ends, `cancellations` for ends during a request, which takes most of its time when it is cancelled, in the
+    next iteration, and `closings` for what the event loop does after clients have closed their connections. So a
+    request without a body does not wait for those of others, of the same tenant either."""
 
     small_records: LoopShare = field(default_factory=LoopShare)
     handshakes: TimedRounds = field(default_factory=lambda: TimedRounds(_HANDSHAKES_SECONDS))
     bodies: TimedRounds = field(default_factory=lambda: TimedRounds(_BODIES_SECONDS))
     parsing: TimedRounds = field(default_factory=TimedRounds)
     cancellations: Rounds = field(default_factory=lambda: Rounds(_CANCELLED_AT_ONCE))
+    closings: Rounds = field(default_factory=lambda: Rounds(_CLOSED_AT_ONCE))
 
 
 class _Stage(enum.Enum):
@@ -148,11 +153,13 @@ class ClientConnection(asyncio.BufferedProtocol, asyncio.Transport):
         protocol, self._protocol = self._protocol, None
         was_open = protocol is not None and protocol.was_made
         self._stage = _Stage.LOST
+        # Freed in its turn, which takes as long as the rest.
+        session = [self._session]
         self._transport = self._session = None
         self._received = b""
         self._left.clear()
         if protocol is not None and was_open:
-            lose = partial(protocol.connection_lost, exc)
+            lose = partial(_lose, protocol, exc, session)
             if protocol.has_request():
                 self._limits.cancellations.run(partial(_run, lose), protocol.tenant)
             elif not self._limits.parsing.try_run(lose):
@@ -160,13 +167,20 @@ class ClientConnection(asyncio.BufferedProtocol, asyncio.Transport):
         self._end_wait()
 
     def eof_received(self) -> bool:
-        """Returns whether the transport is to stay open."""
+        """Keeps the transport open: it is closed in its turn."""
         self._has_ended = True
-        if self._received:
-            return True
+        if not self._received:
+            self._limits.closings.run(self._close_in_turn, self._protocol.tenant if self._protocol is not None else "")
+        return True
+
+    def _close_in_turn(self) -> bool:
+        """Returns whether it was still open."""
+        if self._transport is None:
+            return False
         if self._stage is _Stage.OPEN and self._protocol is not None:
             self._protocol.eof_received()
-        return False
+        self._transport.close()
+        return True
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._buffer[: self._window.begin()]
@@ -401,6 +415,11 @@ class ClientConnection(asyncio.BufferedProtocol, asyncio.Transport):
         if name == "ssl_object":
             return default if self._session is None else self._session.tls
         return default if self._transport is None else self._transport.get_extra_info(name, default)
+
+
+def _lose(protocol: Protocol, exc: Exception | None, session: list[TlsSession | None]) -> None:
+    protocol.connection_lost(exc)
+    session.clear()
 
 
 def _run(work: Callable[[], None]) -> bool:
