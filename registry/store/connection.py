@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextvars
 from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -26,6 +28,10 @@ MAX_WAITING: Final = 1_000
 # Long statements that run at the same time: a tenant holds half of them.
 _LONG_AT_ONCE: Final = 2
 
+# A connection that nothing has needed for this long is closed, but for one of a pool: libpq keeps a buffer as large as
+# the longest answer so far, up to 8 MiB, and PostgreSQL a process.
+IDLE_SECONDS: Final = 15.0
+
 # A read without an answer within this time is retried on another connection, since this one may be frozen.
 FIRST_ATTEMPT_SECONDS: Final = 8.0
 
@@ -44,7 +50,9 @@ class Pool:
         # Invariant: connections lent out + idle + still to be opened = size = permits taken + free.
         self._permits = FairPermits(size, MAX_WAITING)
         self._long = FairPermits(_LONG_AT_ONCE, MAX_WAITING)
-        self._idle: deque[Connection] = deque()
+        # With when each was given back, the oldest first. The newest is lent first, so that the others become old.
+        self._idle: deque[tuple[Connection, float]] = deque()
+        self._sweep: asyncio.TimerHandle | None = None
         self._lent: set[Connection] = set()
         self._closed = False
 
@@ -126,7 +134,9 @@ class Pool:
 
     async def close(self) -> None:
         self._closed = True
-        for connection in [*self._idle, *self._lent]:
+        if self._sweep is not None:
+            self._sweep.cancel()
+        for connection in [*(connection for connection, _ in self._idle), *self._lent]:
             await connection.close()
         self._idle.clear()
 
@@ -142,7 +152,7 @@ class Pool:
 
     def _take(self) -> Connection | None:
         while self._idle:
-            connection = self._idle.pop()
+            connection, _ = self._idle.pop()
             if not connection.closed:
                 return connection
         return None
@@ -150,13 +160,25 @@ class Pool:
     def _drop_idle(self) -> None:
         # psycopg notices a cut connection only when it is used.
         stale, self._idle = self._idle, deque()
-        for connection in stale:
+        for connection, _ in stale:
             connection.finish()
+
+    def _close_unused(self) -> None:
+        """Closes what has been idle for long, again and again while there is more than one idle connection."""
+        loop = asyncio.get_running_loop()
+        self._sweep = None
+        while len(self._idle) > 1 and self._idle[0][1] <= loop.time() - IDLE_SECONDS:
+            self._idle.popleft()[0].finish()
+        if len(self._idle) > 1:
+            # Out of the context of the request that happens to give the connection back.
+            self._sweep = contextvars.Context().run(loop.call_at, self._idle[0][1] + IDLE_SECONDS, self._close_unused)
 
     async def _give_back(self, connection: Connection) -> None:
         usable = connection.pgconn.transaction_status == psycopg.pq.TransactionStatus.IDLE
         if usable and not self._closed:
             connection.call_limit_seconds = CALL_LIMIT_SECONDS
-            self._idle.append(connection)
+            self._idle.append((connection, asyncio.get_running_loop().time()))
+            if self._sweep is None:
+                self._close_unused()
         else:
             await connection.close()

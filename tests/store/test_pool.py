@@ -1,0 +1,38 @@
+"""The pool of connections to PostgreSQL: what it keeps."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from registry.store import connection
+from registry.store.connection import Pool
+from registry.store.statements import statement
+from tests.api.client import eventually
+
+NAP = statement("nap", "Takes a moment.", "SELECT pg_sleep(0.2)::text")
+SESSIONS = statement(
+    "sessions", "The sessions of a pool.", "SELECT pid::bigint FROM pg_stat_activity WHERE application_name = %(name)s"
+)
+
+
+async def test_connections_that_are_not_needed_are_closed(
+    postgres_server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each keeps a buffer as large as the longest answer that it has had: 13 kept up to 110 MB for good."""
+    monkeypatch.setattr(connection, "IDLE_SECONDS", 0.5)
+    pool, others = Pool(postgres_server, "burst", 4), Pool(postgres_server, "looking", 1)
+
+    async def has(count: int) -> bool:
+        return len(await others.fetch(SESSIONS, {"name": "registry burst"})) == count
+
+    try:
+        for _ in range(2):  # the connections of another burst are closed, too
+            naps = asyncio.gather(*(pool.fetch(NAP, {}) for _ in range(4)))
+            await eventually(lambda: has(4))
+            await naps
+            await eventually(lambda: has(1))
+    finally:
+        await pool.close()
+        await others.close()
