@@ -8,6 +8,7 @@ from itertools import count
 from typing import Any
 
 from benchmarks.attacks.attacker import TENANT, Attacker
+from benchmarks.client import JSON
 
 RBAC = f"{TENANT}/apis/rbac.authorization.k8s.io/v1"
 AUTHENTICATION = f"{TENANT}/apis/authentication.k8s.io/v1"
@@ -105,14 +106,16 @@ async def tokens(attacker: Attacker) -> None:
 
 
 async def reviews(attacker: Attacker) -> None:
-    """Access reviews of a hundred thousand groups, each for another user."""
+    """Access reviews of a hundred thousand groups, each for another user, of which every other answer is YAML."""
     groups = [f"g{i:08}" for i in range(100_000)]
     numbers = count()
 
     async def work(one: Attacker) -> None:
+        number = next(numbers)
         attributes = {"verb": "get", "resource": "nothing"}
-        spec = {"user": f"u{next(numbers)}", "groups": groups, "resourceAttributes": attributes}
+        spec = {"user": f"u{number}", "groups": groups, "resourceAttributes": attributes}
         review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
-        await one.ask("POST", f"{AUTHORIZATION}/subjectaccessreviews", review)
+        accept = "application/yaml" if number % 2 else JSON
+        await one.ask("POST", f"{AUTHORIZATION}/subjectaccessreviews", review, accept=accept)
 
     await attacker.parallel(4, work)

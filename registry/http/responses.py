@@ -22,7 +22,9 @@ from registry.api.errors import StatusError
 from registry.api.options import Query
 from registry.flowcontrol.byte_shares import HeldAnswer
 from registry.flowcontrol.evaluation import evaluate
-from registry.flowcontrol.time_slice import TimeSlice
+from registry.flowcontrol.fair_queue import TooManyRequests
+from registry.flowcontrol.time_slice import ClientGone, TimeSlice
+from registry.flowcontrol.watchdog import EvaluationStopped
 from registry.http.compression import GZIP_HEADERS, GZIP_THRESHOLD_BYTES, Gzip, accepts_gzip
 from registry.http.forms import Form, encode_document, encode_list, form_of
 from registry.http.negotiation import Representation
@@ -105,8 +107,25 @@ async def send_status(
     headers = headers_for(representation.media_type, warnings)
     if error.retry_after_seconds:
         headers.append((b"retry-after", str(error.retry_after_seconds).encode()))
-    status = error.status()
-    await send_body(send, scope, error.code, headers, encode_document(status, representation))
+    try:
+        body = await _encode_status(error, representation)
+    except ClientGone:
+        return
+    await send_body(send, scope, error.code, headers, body)
+
+
+async def _encode_status(error: StatusError, representation: Representation) -> bytes:
+    """Encodes a failure; a thousand long causes beside the event loop, since they may take 0.2 s. Raises ClientGone."""
+    encode = partial(encode_document, error.status(), representation)
+    causes = (error.details or {}).get("causes") or ()
+    texts = (cause.get(name) for cause in causes for name in ("message", "field"))
+    size = sum([len(text) for text in texts if text])
+    if size <= LARGE_BYTES:
+        return encode()
+    try:
+        return await evaluate(encode, size, repeatable=True)
+    except (EvaluationStopped, TooManyRequests):  # too much of the tenant's waits: without the causes it is short
+        return encode_document({**error.status(), "details": {}}, representation)
 
 
 async def send_text(send: Send, scope: Scope, code: int, text: str, warnings: Sequence[str] = ()) -> None:
@@ -145,16 +164,16 @@ async def respond_document(
     warnings: Sequence[str],
     query: Query,
 ) -> None:
-    body: Mapping[str, Any] = answer.body
-    if answer.table is not None:
-        body = form_of(representation, answer.table, query, custom=False).of_object(answer.body, time.time())
+    def encode() -> bytes:
+        body: Mapping[str, Any] = answer.body
+        if answer.table is not None:
+            body = form_of(representation, answer.table, query, custom=False).of_object(answer.body, time.time())
+        if answer.items is None:
+            return encode_document(body, representation)
+        return encode_list(body, answer.items, representation)
+
     headers = headers_for(representation.media_type, warnings)
-    if answer.items is None:
-        encoded = encode_document(body, representation)
-    else:
-        encoded = await evaluate(
-            partial(encode_list, body, answer.items, representation), sum(map(len, answer.items)), repeatable=True
-        )
+    encoded = await evaluate(encode, sum(map(len, answer.items or ())), repeatable=True)
     await send_body(send, scope, answer.code, headers, encoded)
 
 
