@@ -25,10 +25,16 @@ def run(script: str, server: RunningServer, folder: Path, kubeconfig: Path | Non
     """The output of the commands, run in a folder; none may fail. The address of the pages stands for the server's.
 
     `kubectl wait` gives up after 30 seconds, in which a loaded machine has not started an operator: here it waits longer,
-    unless the page says how long.
+    unless the page says how long. It fails at once while a definition has no conditions, which a reader is too slow to see:
+    here the conditions are waited for before.
     """
     script = script.replace("https://127.0.0.1:6443", server.url)
     script = re.sub(r"^kubectl wait ", "kubectl wait --timeout=120s ", script, flags=re.MULTILINE)
+    script = re.sub(
+        r"(?=kubectl wait .*--for=condition=Established (\S+))",
+        r'until [[ -n $(kubectl get \1 -o jsonpath={.status.conditions}) ]]; do sleep 0.2; done; ',
+        script,
+    )
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {name: value for name, value in os.environ.items() if not name.startswith("REGISTRY_")}
     environment |= {

@@ -19,6 +19,7 @@ OF_CLIENTS = frozenset(
         "x509: certificate is valid for",
         "You must be logged in to the server (Unauthorized)",
         "the server doesn't have a resource type ",
+        ".status.conditions accessor error: <nil>",
         "no matches for kind ",
     }
 )
