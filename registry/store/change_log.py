@@ -12,7 +12,17 @@ from registry.store.errors import RevisionExpired, TenantNotFound
 from registry.store.labels import NO_LABELS, StoredLabels
 from registry.store.lost import Lost, lower_bound, resume_after, skip_lost
 from registry.store.statements import Statement, statement
-from registry.store.types import Actor, Change, ChangeType, DomainId, ObjectKey, ResourceName, TenantId, Uid
+from registry.store.types import (
+    Actor,
+    Change,
+    ChangeType,
+    DomainId,
+    LoggedChange,
+    ObjectKey,
+    ResourceName,
+    TenantId,
+    Uid,
+)
 
 COLUMNS: Final = """
     c.tenant_id, c.revision, c.type, c.resource, c.key, c.uid, c.version, c.schema_id, c.body, array_send(c.labels),
@@ -194,14 +204,14 @@ async def replay(
     return changes, skip_lost(after, max(after, min(after + REPLAY_WINDOW, current)), lost)
 
 
-def change_of(row: tuple[Any, ...]) -> Change:
+def change_of(row: tuple[Any, ...]) -> LoggedChange:
     (
         tenant, revision, kind, resource, key, uid, version, schema, body, labels,
         previous_revision, previous_version, previous_schema, previous_body, previous_labels,
         user, manager, verb, at,
     ) = row  # fmt: skip
     skip = len(label_prefix(tenant, resource))
-    return Change(
+    return LoggedChange(
         revision=revision,
         type=_TYPES[kind],
         resource=cast(ResourceName, resource),

@@ -74,6 +74,13 @@ class Row(NamedTuple):
     body: str
 
 
+class Replaced(NamedTuple):
+    """What a write replaces: the row that it was prepared from, and the `labels` with which that was written."""
+
+    row: Row
+    labels: Sequence[str]
+
+
 class WriteFlag(enum.IntFlag):
     """What the commit and later readers must know of a write without looking into its body (sql/commit.sql)."""
 
@@ -172,8 +179,9 @@ class Write:
     # Of a definition that tenants may share, an export or a binding: its effect on the tenants that share it, as JSON
     # (registry_sharing_refusal, sql/sharing.sql).
     sharing: str | None = None
-    # The size of the replaced body, as far as the caller knows it: the commit returns that body.
-    replaced_bytes: int = 0
+    # What an update or a deletion replaces, if `expected_revision` is that of its row: watches in this process then get
+    # the change without reading it from the log.
+    replaced: Replaced | None = None
     # The write is refused while any of these exists.
     unless_used: Contents | None = None
     # Writes with the same number were prepared together: they may share a transaction although each changes guards.
@@ -203,7 +211,7 @@ class ChangeType(enum.StrEnum):
 
 @dataclass(slots=True)
 class Change:
-    """One row of the change log, in the order of its revision.
+    """One change, in the order of its revision.
 
     For DELETED, `body` is the last stored state. `forms` is a cache for the layers above: all watchers get the same
     Change, so that its encodings are shared.
@@ -224,7 +232,6 @@ class Change:
     previous_body: str | None
     previous_labels: StoredLabels
     actor: Actor
-    at: datetime.datetime
     forms: dict[Any, Any] = field(default_factory=dict)
     tenant: TenantId = TenantId(0)
 
@@ -235,6 +242,13 @@ class Change:
         previous = self.previous_body
         size = 500 + getsizeof(self.body)
         return size if previous is None or previous is self.body else size + getsizeof(previous)
+
+
+@dataclass(slots=True, kw_only=True)
+class LoggedChange(Change):
+    """A change as it is in the change log, with the time of its commit by PostgreSQL's clock."""
+
+    at: datetime.datetime
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ def run(script: str, server: RunningServer, folder: Path, kubeconfig: Path | Non
     script = re.sub(r"^kubectl wait ", "kubectl wait --timeout=120s ", script, flags=re.MULTILINE)
     script = re.sub(
         r"(?=kubectl wait .*--for=condition=Established (\S+))",
-        r'until [[ -n $(kubectl get \1 -o jsonpath={.status.conditions}) ]]; do sleep 0.2; done; ',
+        r"until [[ -n $(kubectl get \1 -o jsonpath={.status.conditions}) ]]; do sleep 0.2; done; ",
         script,
     )
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"

@@ -17,6 +17,7 @@ from registry.store.types import (
     Committed,
     Guards,
     ObjectKey,
+    Replaced,
     ResourceName,
     Row,
     Tenant,
@@ -69,7 +70,9 @@ def update(
     expected: int | None = None,
     labels: Sequence[str] = (),
     guards: Guards | None = None,
+    replaced: Replaced | None = None,
 ) -> Write:
+    """`replaced` is instead of `expected`."""
     return Write(
         WriteOperation.UPDATE,
         resource,
@@ -80,14 +83,24 @@ def update(
         2,
         body,
         labels,
-        expected_revision=expected,
+        expected_revision=expected if replaced is None else replaced.row.revision,
         expected_guards=guards,
+        replaced=replaced,
     )
 
 
-def delete(key: str, *, resource: ResourceName = WIDGETS, expected: int | None = None) -> Write:
+def delete(
+    key: str, *, resource: ResourceName = WIDGETS, expected: int | None = None, replaced: Replaced | None = None
+) -> Write:
+    """`replaced` is instead of `expected`."""
     return Write(
-        WriteOperation.DELETE, resource, ObjectKey(key), ACTOR, expected_revision=expected, flags=WriteFlag.FOLLOW_UP
+        WriteOperation.DELETE,
+        resource,
+        ObjectKey(key),
+        ACTOR,
+        expected_revision=expected if replaced is None else replaced.row.revision,
+        replaced=replaced,
+        flags=WriteFlag.FOLLOW_UP,
     )
 
 

@@ -15,7 +15,7 @@ from registry.api.request import ResourceRequest
 from registry.codec.stored import decode_stored
 from registry.flowcontrol.time_slice import TimeSlice
 from registry.store.reads.statistics import Statistics
-from registry.store.types import Change, ChangeType, ObjectKey
+from registry.store.types import ChangeType, LoggedChange, ObjectKey
 
 # Limits on the writes that are read, and the bytes of their states: about a second of work, in time slices.
 MAX_CHANGES: Final = 20_000
@@ -90,7 +90,7 @@ async def counts_by_time(
     ]
 
 
-def _differences(change: Change) -> Counter[Status]:
+def _differences(change: LoggedChange) -> Counter[Status]:
     """Returns by how much the write changed the number of objects of each status."""
     before = None if change.type is ChangeType.ADDED else change.previous_body
     now = None if change.type is ChangeType.DELETED else change.body

@@ -119,7 +119,7 @@ class DeleteOperation(Operation[Answer]):
                 stored = await request.run_with_conversions(lambda: request.served.stored_form(obj))
                 row, guards = await replace(request, draft.start, obj, old, stored, actor, unless_used=unless_used)
                 return Outcome(row, guards=guards)
-            committed = await remove(request, draft.start, obj, actor, unless_used=unless_used)
+            committed = await remove(request, draft.start, obj, old, actor, unless_used=unless_used)
         except InUse as used:
             raise await in_use(request) from used
         return self._removal(request, draft, committed.revision)

@@ -14,9 +14,20 @@ from typing import Any
 
 from registry.api.dependents import FOREGROUND, ORPHAN, DeletedObject, effects_of, is_collecting
 from registry.api.request import QUOTAS, ResourceRequest
-from registry.api.served import Object, StoredForm, owners_of
+from registry.api.served import Object, StoredForm, labels_of, owners_of
 from registry.api.verbs.pipeline import Start
-from registry.store.types import Actor, Committed, Contents, Guards, ObjectKey, Row, Uid, Write, WriteOperation
+from registry.store.types import (
+    Actor,
+    Committed,
+    Contents,
+    Guards,
+    ObjectKey,
+    Replaced,
+    Row,
+    Uid,
+    Write,
+    WriteOperation,
+)
 
 Commit = Coroutine[Any, Any, tuple[Row, Guards]]
 
@@ -75,7 +86,7 @@ def replace(
         indexed=served.extraction.index_entries(new, body),
         expected_revision=row.revision,
         expected_guards=start.guards,
-        replaced_bytes=len(row.body),
+        replaced=Replaced(row, labels_of(old, served.strategy)),
         unless_used=unless_used,
         **effects_of(served.strategy, new, old),
     )
@@ -94,9 +105,15 @@ async def _commit(
 
 
 async def remove(
-    request: ResourceRequest, start: Start, last: Object, actor: Actor, *, unless_used: Contents | None = None
+    request: ResourceRequest,
+    start: Start,
+    last: Object,
+    old: Object,
+    actor: Actor,
+    *,
+    unless_used: Contents | None = None,
 ) -> Committed:
-    """Removes the row; `last` is the object in its last state. Raises as `replace` does."""
+    """Removes the row; `last` is the object in its last state, `old` as it is stored. Raises as `replace` does."""
     served, row = request.served, start.row
     assert row is not None
     write = Write(
@@ -107,7 +124,7 @@ async def remove(
         uid=Uid(row.uid),
         expected_revision=row.revision,
         expected_guards=start.guards,
-        replaced_bytes=len(row.body),
+        replaced=Replaced(row, labels_of(old, served.strategy)),
         unless_used=unless_used,
         **effects_of(served.strategy, last, last),
     )

@@ -65,7 +65,7 @@ async def _is_removed(request: ResourceRequest, start: Start) -> bool:
     stored = await object_of(start.row.body)
     actor = request.actor(manager_of(WriteOptions(), request.context.user_agent), "delete")
     try:
-        await remove(request, start, stored, actor)
+        await remove(request, start, stored, stored, actor)
     except RevisionConflict:
         return False
     except NotFound as error:

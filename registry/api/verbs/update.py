@@ -198,7 +198,7 @@ class UpdateOperation(Operation[ObjectAnswer]):
         assert row is not None
         if is_released(new) and not request.served.strategy.waits(new):
             if not self.dry_run:
-                await remove(request, draft.start, new, actor)
+                await remove(request, draft.start, new, old, actor)
             return Outcome(obj=new)
         stored = draft.stored or await request.encode(new)
         if stored.body == row.body and stored.version == row.version:

@@ -250,10 +250,9 @@ def _record(tenant: Tenant, write: Write) -> bytes:
 
 
 def size_of(write: Write) -> int:
-    """Returns the size of the call and its result, approximately."""
-    return (
-        len(write.body) + len(write.labels) * _LABEL_BYTES + (len(write.doc) if write.doc else 0) + write.replaced_bytes
-    )
+    """Returns the size of the call and of what it replaces, approximately."""
+    replaced = len(write.replaced.row.body) if write.replaced else 0
+    return len(write.body) + len(write.labels) * _LABEL_BYTES + (len(write.doc) if write.doc else 0) + replaced
 
 
 def _labels(tenant: TenantId, write: Write) -> str:

@@ -44,6 +44,7 @@ from registry.store.database import Database
 from registry.store.documents import strip_document
 from registry.store.errors import Closed, StoreError, Unavailable, Uncertain, ValueRefused
 from registry.store.large import LargeLately
+from registry.store.own_changes import CommittedWrite
 from registry.store.session import Connection
 from registry.store.translate import first_line, is_conflict_of_transactions, is_transient, lacks_partition, translate
 from registry.store.types import Committed, DomainId, Tenant, Write
@@ -59,7 +60,7 @@ MAX_WAITING: Final = 10_000
 MAX_WAITING_BYTES: Final = 128 << 20
 
 T = TypeVar("T")
-OnCommit = Callable[[dict[DomainId, int]], None]
+OnCommit = Callable[[list[CommittedWrite]], None]
 MakePartitions = Callable[[], Awaitable[object]]
 
 
@@ -76,7 +77,7 @@ class Refusal(NamedTuple):
 
 
 class Writer:
-    """`on_commit` is called with the newest revision of each domain that a transaction has written to."""
+    """`on_commit` is called with what a transaction has written, in the order of its revisions."""
 
     def __init__(self, database: Database, *, on_commit: OnCommit, make_partitions: MakePartitions) -> None:
         refused = LoggedCondition(logger, "PostgreSQL refuses writes", "PostgreSQL takes writes again")
@@ -305,36 +306,34 @@ class WriterConnection:
                 repeat.append(pending)
             elif not pending.done.done():
                 pending.done.set_result(committed)
-        self._deliver((p.tenant.domain, c.revision) for p, c in zip(batch, outcomes, strict=True) if c is not None)
+        self._deliver(
+            [CommittedWrite(p.tenant, c.revision, None) for p, c in zip(batch, outcomes, strict=True) if c is not None]
+        )
         # No limit on repetitions: each time PostgreSQL was up again and had not written them.
         self._waiting.put_back(repeat)
 
     def _resolve(self, batch: list[Pending], rows: list[tuple[Any, ...]]) -> list[Pending]:
         """Gives each write its outcome; returns those near a limit of their tenant, which have none yet."""
-        assigned, near = [], []
+        committed, near = [], []
         for pending, row in zip(batch, rows, strict=True):
             if row[1] == "near":
                 near.append(pending)
                 continue
             outcome = outcome_of(pending.write, row)
             if isinstance(outcome, Committed):
-                assigned.append((pending.tenant.domain, outcome.revision))
+                committed.append(CommittedWrite(pending.tenant, outcome.revision, pending.write))
             if pending.done.done():
                 continue
             if isinstance(outcome, Committed):
                 pending.done.set_result(outcome)
             else:
                 pending.done.set_exception(outcome)
-        self._deliver(assigned)
+        self._deliver(committed)
         return near
 
-    def _deliver(self, assigned: Any) -> None:
-        newest: dict[DomainId, int] = {}
-        for domain, revision in assigned:
-            if revision > newest.get(domain, 0):
-                newest[domain] = revision
-        if newest:
-            self._on_commit(newest)
+    def _deliver(self, committed: list[CommittedWrite]) -> None:
+        if committed:
+            self._on_commit(committed)
 
     async def _connect(self) -> recovery.BackendConnection:
         """Returns the connection, a new one if it is gone. Raises Unavailable after the connect timeout."""

@@ -4,7 +4,7 @@
 and become visible in order, so what a read finds after the position is what comes next, or there is nothing yet.
 
     wake-up                                 delay
-    a commit of this process                none
+    a commit of this process                none: its changes need not even be read (own_changes.py)
     a notification of another process       some 5 ms
     the poll of the counters                1 s; 0.1 s while notifications are not known to arrive
 
@@ -23,7 +23,7 @@ import asyncio
 import contextvars
 import logging
 from collections import deque
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from registry.flowcontrol.rounds import Rounds
@@ -36,6 +36,7 @@ from registry.store.errors import Closed, RevisionExpired, StoreError, TenantNot
 from registry.store.feed.domain_feed import DomainFeed
 from registry.store.feed.signals import CONDITION_DELAY_SECONDS, Listener, Notifier
 from registry.store.feed.subscription import Subscription
+from registry.store.own_changes import CommittedWrite, changes_after
 from registry.store.types import Change, DomainId, ResourceName, Tenant, TenantId
 from registry.tasks import cancel
 
@@ -87,10 +88,23 @@ class Feed:
         self._tasks: list[asyncio.Task[None]] = []
         self._closed = False
 
-    def notify_committed(self, news: dict[DomainId, int]) -> None:
-        """Wakes this process's own feeds at once after a commit, and other processes by a notification."""
+    def notify_committed(self, committed: Sequence[CommittedWrite]) -> None:
+        """Delivers what this process has committed in one transaction, or else wakes the feed to read it; other
+        processes get a notification."""
+        news: dict[DomainId, int] = {}
+        for one in committed:
+            news[one.tenant.domain] = max(one.revision, news.get(one.tenant.domain, 0))
         self.notifier.notify(news)
+        for domain in news:
+            if (feed := self._domains.get(domain)) is not None:
+                changes = changes_after(feed.position, [one for one in committed if one.tenant.domain == domain])
+                if changes is not None:
+                    self._publish(feed, changes)
         self._heard(news, hint_all=False)
+
+    def _publish(self, feed: DomainFeed, changes: list[tuple[TenantId, Change]]) -> None:
+        feed.publish(changes)
+        self._remember(feed, changes)
 
     async def subscribe(self, tenant: Tenant, resource: ResourceName | None, after: int) -> Subscription:
         """Subscribes to what comes after a revision. Raises RevisionExpired, TenantNotFound, Closed, Unavailable."""
@@ -203,13 +217,14 @@ class Feed:
                 if not changes:
                     # A hint that was too high, a log cut above our position, or a tenant that is gone.
                     quiet.append((feed, newest))
+                elif changes[-1][1].revision <= feed.position:
+                    pass  # published meanwhile, as committed by this process
                 elif changes[0][1].revision != position + 1:
                     await self._start_again([feed])
                 else:
                     self._reads += 1
                     feed.read = self._reads
-                    feed.publish(changes)
-                    self._remember(feed, changes)
+                    self._publish(feed, changes[feed.position - position :])
             if quiet:
                 await self._check(quiet)
 
@@ -236,8 +251,10 @@ class Feed:
     async def _start_again(self, feeds: Iterable[DomainFeed]) -> None:
         """Restarts feeds at the current revision after a hole in the log; subscriptions learn of it from the log."""
         for feed in feeds:
+            position = feed.position
             counters = await change_log.counters(self._pool, [feed.domain])
-            if feed.domain in counters:
+            # Otherwise it has gone on meanwhile, with commits of this process.
+            if feed.domain in counters and feed.position == position:
                 feed.ring.clear()
                 feed.position = feed.base = feed.newest = counters[feed.domain].revision
                 for subscriptions in feed.subscriptions.values():

@@ -17,7 +17,7 @@ from registry.store.encryption.sealing import Sealing
 from registry.store.errors import TenantNotFound
 from registry.store.rows import STATE
 from registry.store.statements import Statement, statement
-from registry.store.types import Change, Guards, ObjectKey, ResourceName, State, Tenant
+from registry.store.types import Guards, LoggedChange, ObjectKey, ResourceName, State, Tenant
 
 # A page of very large objects is cut short.
 MAX_PAGE_BYTES: Final = READ_BYTES
@@ -84,7 +84,7 @@ _DELETED_KEY: Final = _deleted_statement("AND c.key = %(key)s::text")
 class HistoryPage:
     """A page of changes. `compact_revision` is the revision after which the log is complete."""
 
-    changes: Sequence[Change]
+    changes: Sequence[LoggedChange]
     more: bool
     compact_revision: int
     state: State

@@ -18,7 +18,7 @@ from registry.store.encryption.sealing import Sealing
 from registry.store.errors import TenantNotFound
 from registry.store.rows import STATE
 from registry.store.statements import statement
-from registry.store.types import Change, ChangeType, Guards, ObjectKey, ResourceName, State, Tenant
+from registry.store.types import ChangeType, Guards, LoggedChange, ObjectKey, ResourceName, State, Tenant
 
 # Rows of the log that one request counts: some tenths of a second.
 MAX_WRITES: Final = 250_000
@@ -145,7 +145,7 @@ class StatisticsReads:
         upto: int,
         after: tuple[ObjectKey, int] | None,
         limit: int,
-    ) -> list[Change]:
+    ) -> list[LoggedChange]:
         """Returns the next changes after a key and revision, in that order, since a time and up to a revision; else
         empty."""
         first, last = _key_range(namespace)

@@ -30,7 +30,7 @@ from registry.api.verbs.selection import list_revision
 from registry.apply.diff import json_diff, merge_diff
 from registry.codec.json_encode import encode_json_text
 from registry.flowcontrol.evaluation import Large, evaluate, large
-from registry.store.types import Change as LoggedChange
+from registry.store.types import LoggedChange
 
 # Fields that the server writes for itself, of which no difference is shown.
 _NOT_COMPARED: Final = ("managedFields", "resourceVersion")

@@ -34,8 +34,7 @@ from registry.codec.json_encode import encode_json_text
 from registry.flowcontrol.evaluation import Large, evaluate, large
 from registry.store.bounds import READ_BYTES
 from registry.store.reads.history import HistoryPage
-from registry.store.types import Change as LoggedChange
-from registry.store.types import ObjectKey
+from registry.store.types import LoggedChange, ObjectKey
 
 T = TypeVar("T")
 

@@ -14,8 +14,7 @@ from registry.flowcontrol.byte_shares import HeldAnswer
 from registry.reporting.redaction import without
 from registry.store.errors import RevisionExpired
 from registry.store.reporting.model import LAST_APPLIED
-from registry.store.types import Change as LoggedChange
-from registry.store.types import ChangeType, Row
+from registry.store.types import ChangeType, LoggedChange, Row
 
 API_VERSION: Final = "history.registry/v1"
 DEFAULT_LIMIT: Final = 50
