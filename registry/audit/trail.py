@@ -164,7 +164,7 @@ class Trail:
             await self._sinks.room.take(self._owner, _EVENT_BYTES)
             self._room_bytes += _EVENT_BYTES
 
-    def _capture(self, body: _CapturedBody, piece: bytes) -> None:
+    def _capture(self, body: _CapturedBody, piece: bytes | memoryview) -> None:
         """Keeps a part of a body, unless the tenant has no room for it."""
         if not body.is_cut and piece:
             if self._sinks.room.try_take(self._owner, len(piece)):
@@ -289,12 +289,12 @@ class _CapturedBody:
         self.is_packed = False
         self.media_type = ""
 
-    def add(self, piece: bytes) -> None:
+    def add(self, piece: bytes | memoryview) -> None:
         self.length += len(piece)
         if self.length > BODY_LIMIT_BYTES or self.is_packed:
             self.cut()
         elif piece and not self.is_cut:
-            self._pieces.append(piece)
+            self._pieces.append(bytes(piece))  # a list is sent as views of longer texts
 
     def cut(self) -> None:
         """Drops what is recorded, and records nothing more."""

@@ -242,6 +242,19 @@ async def test_watches_and_managed_fields(api_database: str, tmp_path: Path) -> 
     assert "responseObject" not in ended
 
 
+@pytest.mark.parametrize("form", ["application/json", "application/yaml"])
+async def test_long_lists_are_recorded(api_database: str, tmp_path: Path, form: str) -> None:
+    """The event of a list of more than 128 KiB was lost, and its connection ended."""
+    path = "/api/v1/namespaces/default/configmaps"
+    async with auditing(api_database, tmp_path, EVERYTHING + "omitStages: [RequestReceived]\n") as api:
+        for i in range(3):
+            (await api.post(path, {"metadata": {"name": f"m{i}"}, "data": {"a": "x" * 100_000}})).ok(201)
+        assert (await api.get(path, accept=form)).code == 200
+    [listed] = [event for event in events(tmp_path) if event["verb"] == "list"]
+    # In the namespace there is the config map of the CA, too.
+    assert [len(item["data"].get("a", "")) for item in listed["responseObject"]["items"]] == [0, *[100_000] * 3]
+
+
 async def test_events_are_written_to_the_database(api_database: str, tmp_path: Path) -> None:
     async with auditing(api_database, tmp_path, EVERYTHING, audit_log_path=None, audit_to_database=True) as api:
         (await api.post(WIDGETS, widget("a", free={"x": "nul \x00 and \\u0000"}))).ok(201)
