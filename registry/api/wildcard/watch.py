@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from registry.api.answers import Event, WatchAnswer
 from registry.api.errors import expired
+from registry.api.event_forms import EVENT_FORMS
 from registry.api.served import Served
 from registry.api.verbs.event_filter import EventFilter
 from registry.api.verbs.watch import watch_source
 from registry.api.wildcard.view import WildcardView, annotate, wait
 from registry.authorization.tenants import SUBRESOURCE
+from registry.flowcontrol.evaluation import evaluate
 from registry.store.feed.subscription import Subscription
 from registry.store.reads.wildcard import START, WildcardPage, WildcardRow
 from registry.store.sharing import BindingSpan
@@ -78,16 +81,20 @@ class WildcardSource:
                 filter_ = self._filters[id(served)] = EventFilter(
                     replace(self._view.selection, request=self._view.request._replace(served=served))
                 )
-            events += [_annotated_event(event, served, span.tenant.name) for event in await filter_.events((change,))]
+            for event in await filter_.events((change,)):
+                events.append(await annotated_event(event, served, span.tenant.name))
         return events
 
 
-def _annotated_event(event: Event, served: Served, tenant: str) -> Event:
-    """Annotates an event. The text is cached with the change, for all watches over several tenants."""
+async def annotated_event(event: Event, served: Served, tenant: str) -> Event:
+    """Annotates an event. The text is cached with the change, for all watches over several tenants, unless it is
+    large."""
     cache = event.cache
     assert cache is not None, "an event of a change has its cache"
     key = (SUBRESOURCE, *event.text_key)
-    text = cache.get(key)
-    if text is None:
-        text = cache[key] = annotate(event.text, served, tenant)
+    known: str | None = cache.get(key)
+    if known is not None:
+        return Event(event.type, known, cache, key)
+    text = await evaluate(partial(annotate, event.text, served, tenant), len(event.text), repeatable=True)
+    EVENT_FORMS.keep(cache, key, text)
     return Event(event.type, text, cache, key)
