@@ -64,6 +64,7 @@ ATTACKS: dict[str, Callable[[Attacker], Coroutine[Any, Any, None]]] = {
     "manywebhooks": storms.many_webhooks,
     "bindings": access.bindings,
     "bound": access.bound,
+    "rulesreviews": access.rules_reviews,
     "chains": access.chains,
     "watches": storms.watches,
     "handshakes": connections.handshakes,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from itertools import count
+from itertools import count, cycle
 from typing import Any
 
 from benchmarks.attacks.attacker import TENANT, Attacker
@@ -56,6 +56,32 @@ async def bound(attacker: Attacker) -> None:
         review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview"}
         spec = {"user": "u0", "resourceAttributes": attributes}
         await one.ask("POST", f"{AUTHORIZATION}/subjectaccessreviews", {**review, "spec": spec})
+
+    await attacker.parallel(8, work)
+
+
+async def rules_reviews(attacker: Attacker) -> None:
+    """Rules reviews of as much as a review returns, for a user of thousands of rules, in JSON and in YAML."""
+    head = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole"}
+    for i in range(20):
+        names = [[f"n{i}-{j}-{k}" for k in range(40)] for j in range(100)]
+        rules = [{"apiGroups": [""], "resources": ["pods"], "resourceNames": some, "verbs": ["get"]} for some in names]
+        await attacker.ask("POST", f"{RBAC}/clusterroles", {**head, "metadata": {"name": f"ruled{i}"}, "rules": rules})
+        await attacker.ask("POST", f"{RBAC}/clusterrolebindings", _binding(f"ruled{i}", f"ruled{i}", 1))
+    accepted = cycle([JSON, "application/yaml"])
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectRulesReview",
+        "spec": {"namespace": "default"},
+    }
+    path = f"{AUTHORIZATION}/selfsubjectrulesreviews"
+    creators = {"apiGroups": ["authorization.k8s.io"], "resources": ["selfsubjectrulesreviews"], "verbs": ["create"]}
+    role = {**head, "metadata": {"name": "reviewers"}, "rules": [creators]}
+    await attacker.ask("POST", f"{RBAC}/clusterroles", role)
+    await attacker.ask("POST", f"{RBAC}/clusterrolebindings", _binding("reviewers", "reviewers", 1))
+
+    async def work(one: Attacker) -> None:
+        await one.ask("POST", path, {**review, "spec": {"namespace": "default"}}, accept=next(accepted), user="u0")
 
     await attacker.parallel(8, work)
 

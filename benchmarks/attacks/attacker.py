@@ -29,13 +29,15 @@ class Attacker:
         self.answers: Counter[str] = Counter()
         self._connection: Connection | None = None
 
-    async def ask(self, method: str, path: str, body: Any = None, *, accept: str = JSON, kind: str = JSON) -> int:
-        """The code of the answer, which is read whole."""
+    async def ask(
+        self, method: str, path: str, body: Any = None, *, accept: str = JSON, kind: str = JSON, user: str = ""
+    ) -> int:
+        """The code of the answer, which is read whole. `user` is whom the request impersonates."""
         data = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
         try:
             if self._connection is None:
                 self._connection = await Connection.open(self.target)
-            self._connection.send_bytes(self.head(method, path, len(data), accept, kind) + data)
+            self._connection.send_bytes(self.head(method, path, len(data), accept, kind, user) + data)
             status, _ = await self._connection.answer()
         except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             self._connection = None
@@ -45,10 +47,11 @@ class Attacker:
         self.answers[str(status)] += 1
         return status
 
-    def head(self, method: str, path: str, length: int, accept: str = JSON, kind: str = JSON) -> bytes:
+    def head(self, method: str, path: str, length: int, accept: str = JSON, kind: str = JSON, user: str = "") -> bytes:
+        impersonated = f"Impersonate-User: {user}\r\n" if user else ""
         return (
             f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {self.target.token}\r\n"
-            f"Accept: {accept}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\r\n"
+            f"{impersonated}Accept: {accept}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\r\n"
         ).encode()
 
     async def open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
