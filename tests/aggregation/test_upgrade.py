@@ -45,7 +45,10 @@ async def started(folder: Path, answer: Answer, tenant: str = "") -> AsyncIterat
                     if "Passed" in json.dumps(found):
                         break
                     await asyncio.sleep(0.05)
-                yield running, server
+                try:
+                    yield running, server
+                finally:
+                    await _end_connections()
 
 
 def _ask(server: RunningServer, path: str, body: Any = None, kind: str = "application/json") -> Any:
@@ -60,9 +63,25 @@ def _ask(server: RunningServer, path: str, body: Any = None, kind: str = "applic
         return json.loads(answer.read())
 
 
+# Of the connections that a test has opened. One that it closes still waits for the end of its TLS session, and the loop of
+# the test may end before that.
+_writers: list[asyncio.StreamWriter] = []
+
+
 async def connect(server: RunningServer) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     context = ssl.create_default_context(cafile=str(server.authority))
-    return await asyncio.open_connection("127.0.0.1", server.port, ssl=context)
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port, ssl=context)
+    _writers.append(writer)
+    return reader, writer
+
+
+async def _end_connections() -> None:
+    for writer in _writers:
+        writer.transport.abort()
+    for writer in _writers:
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
+    _writers.clear()
 
 
 def upgrade(server: RunningServer, *lines: str, path: str = f"{EXEC}?command=ls") -> bytes:
