@@ -9,10 +9,11 @@ import pytest
 
 from registry.store import change_log
 from registry.store.errors import RevisionExpired, TenantNotFound, Unavailable
-from registry.store.feed import feed, subscription
+from registry.store.feed import feed, signals, subscription
 from registry.store.store import Store
-from registry.store.types import ChangeType, ResourceName, Tenant, TenantName
+from registry.store.types import ChangeType, DomainId, ResourceName, Tenant, TenantName
 from registry.tasks import running
+from tests.databases import open_store
 from tests.store.writes import (
     ACTOR,
     GADGETS,
@@ -230,6 +231,41 @@ async def test_changes_of_other_processes_are_delivered(
 
 
 @pytest.mark.slow
+async def test_a_process_alone_sends_no_notifications(
+    store: Store, tenant: Tenant, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They cost more than reading the change would. Another process is heard when it begins to listen, and no longer when
+    it has ended."""
+    monkeypatch.setattr(signals, "REPEATED_TEST_SECONDS", 0.05)
+    monkeypatch.setattr(signals, "ALONE_SECONDS", 5.0)
+    sent: list[dict[DomainId, int]] = []
+    notify = store._feed.notifier.notify
+
+    def note(news: dict[DomainId, int]) -> None:
+        sent.append(dict(news))
+        notify(news)
+
+    monkeypatch.setattr(store._feed.notifier, "notify", note)
+    watch = await store.subscribe(tenant, WIDGETS)
+    await store.commit(tenant, create("ns/1"))
+    assert sent == [{tenant.domain: 1}]
+    await eventually(lambda: _is_alone(store))
+    await store.commit(tenant, create("ns/2"))
+    assert sent == [{tenant.domain: 1}]
+    monkeypatch.setattr(feed, "POLL_SECONDS", 3600.0)
+    async with open_store(database_url) as other:
+        other_watch = await other.subscribe(tenant, WIDGETS)
+        await eventually(lambda: _healthy(other))
+        await eventually(lambda: _is_alone(store, alone=False))
+        await store.commit(tenant, create("ns/3"))
+        assert [c.revision for c in await changes_up_to(other_watch, 3)] == [3]
+    await eventually(lambda: _is_alone(store))
+    await store.commit(tenant, create("ns/4"))
+    assert sent == [{tenant.domain: 1}, {tenant.domain: 3}]
+    assert [c.revision for c in await changes_up_to(watch, 4)] == [1, 2, 3, 4]
+
+
+@pytest.mark.slow
 async def test_without_notifications_the_poll_finds_them(
     store: Store, other_store: Store, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -352,6 +388,10 @@ async def test_a_closed_store_ends_its_watches(database_url: str) -> None:
         await waiting
     with pytest.raises(Unavailable):
         await store.subscribe(tenant, None, 0)
+
+
+async def _is_alone(store: Store, *, alone: bool = True) -> bool:
+    return store._feed.listener.is_alone is alone
 
 
 async def _healthy(store: Store) -> bool:

@@ -90,11 +90,12 @@ class Feed:
 
     def notify_committed(self, committed: Sequence[CommittedWrite]) -> None:
         """Delivers what this process has committed in one transaction, or else wakes the feed to read it; other
-        processes get a notification."""
+        processes, if there are any, get a notification."""
         news: dict[DomainId, int] = {}
         for one in committed:
             news[one.tenant.domain] = max(one.revision, news.get(one.tenant.domain, 0))
-        self.notifier.notify(news)
+        if not self.listener.is_alone:
+            self.notifier.notify(news)
         for domain in news:
             if (feed := self._domains.get(domain)) is not None:
                 changes = changes_after(feed.position, [one for one in committed if one.tenant.domain == domain])

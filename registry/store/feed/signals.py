@@ -5,6 +5,9 @@ remains), so it is sent afterwards, from its own connection, at most once every 
 meanwhile. Its errors are swallowed: a full notification queue must not fail anybody.
 
 The payload is "<process> <domain>:<revision> ..."; without domains it means: look at all domains.
+
+A process that hears nobody else sends nothing. Each that listens tests its connection every few seconds, with a
+notification that the others hear as well.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
+import math
 import secrets
 from collections.abc import Callable
 from typing import Final
@@ -42,6 +46,8 @@ SELF_TEST_SECONDS: Final = 1.0
 # The interval of further tests, and their timeout, for a busy machine.
 REPEATED_TEST_SECONDS: Final = 5.0
 _TEST: Final = "test-"
+# How long nobody else is heard until there is nobody: a process that listens is heard every ten seconds at most.
+ALONE_SECONDS: Final = 30.0
 
 # A connection that is replaced quickly is not worth a log line.
 CONDITION_DELAY_SECONDS: Final = 3.0
@@ -148,6 +154,8 @@ class Listener:
         self._heard_self = asyncio.Event()
         self._self_test: str | None = None
         self.healthy = False
+        # Since when no other process has been heard by a connection that has delivered all tests of our own.
+        self._alone_since = math.inf
         self._silence = LoggedCondition(
             logger, "notifications of other processes are not heard", "notifications are heard again",
             level=logging.WARNING, delay_seconds=CONDITION_DELAY_SECONDS,
@@ -159,6 +167,11 @@ class Listener:
 
     async def close(self) -> None:
         await cancel(self._task)
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether no other process listens. One that has just begun to may be missed for a moment: it polls."""
+        return asyncio.get_running_loop().time() - self._alone_since > ALONE_SECONDS
 
     async def _run(self) -> None:
         pause = 0.05
@@ -176,8 +189,15 @@ class Listener:
             except (psycopg.Error, OSError) as error:
                 self._note_silence(error)
             finally:
-                self.healthy = False
+                self._note_health(False)
                 connection.finish()
+
+    def _note_health(self, healthy: bool) -> None:
+        if not healthy:
+            self._alone_since = math.inf
+        elif not self.healthy:
+            self._alone_since = asyncio.get_running_loop().time()
+        self.healthy = healthy
 
     def _note_silence(self, error: Exception) -> None:
         if self._database.away is None:  # an outage of PostgreSQL is logged elsewhere
@@ -197,12 +217,15 @@ class Listener:
             test.cancel()
 
     def _hear(self, payload: str) -> None:
-        if payload.startswith(_TEST):
-            if payload == self._self_test:
-                self._heard_self.set()
+        if payload == self._self_test:
+            self._heard_self.set()
             return
-        process, news = decode(payload)
-        if process != self._process:
+        process, news = decode(payload.removeprefix(_TEST))
+        if process == self._process:
+            return
+        if self.healthy:
+            self._alone_since = asyncio.get_running_loop().time()
+        if not payload.startswith(_TEST):
             self._on_signal(news)
 
     async def _test_forever(self, connection: Connection) -> None:
@@ -211,7 +234,7 @@ class Listener:
         is_heard = False
         while True:
             try:
-                self.healthy = await self._arrives(REPEATED_TEST_SECONDS if is_heard else SELF_TEST_SECONDS)
+                self._note_health(await self._arrives(REPEATED_TEST_SECONDS if is_heard else SELF_TEST_SECONDS))
             except (psycopg.Error, OSError) as error:
                 self._note_silence(error)
                 await asyncio.sleep(1)
@@ -229,7 +252,7 @@ class Listener:
 
     async def _arrives(self, seconds: float) -> bool:
         """Returns whether a notification sent now arrives within some seconds."""
-        self._self_test = f"{_TEST}{secrets.token_hex(8)}"
+        self._self_test = f"{_TEST}{self._process} {secrets.token_hex(8)}"
         self._heard_self.clear()
         await self._notifier.send(self._self_test)
         try:
