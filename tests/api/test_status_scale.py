@@ -31,6 +31,23 @@ async def test_updates_of_status_change_the_status_only(api: Client) -> None:
     assert (await api.get(f"{A}/status")).ok() == stated
 
 
+@pytest.mark.parametrize(
+    "change, kind, group",
+    [
+        ({"kind": "Other"}, "Other", GROUP),
+        ({"apiVersion": "a.io/v1"}, "Widget", "a.io"),
+        ({"apiVersion": "v1", "kind": "Status"}, "Status", ""),
+    ],
+)
+async def test_errors_of_a_status_name_the_stated_kind(
+    api: Client, change: dict[str, str], kind: str, group: str
+) -> None:
+    await make(api, "a")
+    details = failure(await api.patch(f"{A}/status", {**change, "status": {"replicas": -1}}), 422, "Invalid")["details"]
+    assert (details["kind"], details.get("group", "")) == (kind, group)
+    assert (await api.patch(f"{A}/status", {**change, "status": {"replicas": 1}})).ok()["kind"] == "Widget"
+
+
 async def test_status_is_validated(api: Client) -> None:
     await make(api, "a")
     failure(await api.patch(f"{A}/status", {"status": {"phase": 5}}), 422, "Invalid")
@@ -101,6 +118,23 @@ async def test_a_scale_may_omit_its_kind(api: Client) -> None:
         pytest.param({"apiVersion": 5}, "into Go struct field .apiVersion of type string", id="version"),
         pytest.param(
             {"apiVersion": "apps/v1beta2"}, "converting (v1beta2.Scale) to (v1.Scale): unknown", id="former version"
+        ),
+        *(
+            pytest.param(
+                {"apiVersion": version, "kind": kind, "status": None},
+                f"converting ({package}.{kind}) to (v1.Scale): unknown conversion",
+                id=f"{version} {kind}",
+            )
+            for version, kind, package in (
+                ("v1", "Status", "v1"),
+                ("meta.k8s.io/v1", "APIGroup", "v1"),
+                ("apps/v1beta1", "DeleteOptions", "v1"),
+                ("autoscaling/v1", "HorizontalPodAutoscaler", "v1"),
+                ("extensions/v1beta1", "Deployment", "v1beta1"),
+            )
+        ),
+        pytest.param(
+            {"apiVersion": "v1", "kind": "DeleteOptions"}, 'no kind "DeleteOptions" is registered', id="options"
         ),
     ],
 )

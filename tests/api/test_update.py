@@ -102,6 +102,16 @@ async def test_an_invalid_update_is_refused(api: Client) -> None:
     assert (await api.get(A)).ok() == made
 
 
+async def test_an_update_to_another_kind_has_the_errors_of_its_metadata_too(api: Client) -> None:
+    """Twice for the checks common to all updates; the strategy of the kind looks at the type first."""
+    [made] = await make(api, "a")
+    change = {"kind": "Other", "metadata": {"labels": {"x": "-"}, "uid": "u"}}
+    refused = failure(await api.patch(A, change), 422, "Invalid")
+    causes = [cause["field"] for cause in refused["details"]["causes"]]
+    assert causes == ["metadata.labels", "metadata.uid", "metadata.labels", "kind"]
+    assert (await api.get(A)).ok() == made
+
+
 async def test_one_of_several_updates_at_one_revision_succeeds(api: Client) -> None:
     [made] = await make(api, "a", size=0)
     answers = await asyncio.gather(*(api.put(A, {**made, "spec": {"size": n}}) for n in range(1, 9)))

@@ -20,7 +20,12 @@ from registry.definitions.model import Definition, Version
 from registry.schema.compiled import CompiledSchema, blocks_rules, compile_schema, unchecked_rules_error
 from registry.schema.field import FieldError, invalid
 from registry.schema.objectmeta.decoding import decode_object_meta, drop_malformed
-from registry.schema.objectmeta.rules import finalizer_warnings, validate_custom_meta, validate_custom_meta_update
+from registry.schema.objectmeta.rules import (
+    finalizer_warnings,
+    validate_common_meta_update,
+    validate_custom_meta,
+    validate_custom_meta_update,
+)
 from registry.schema.values import deep_copy
 
 _HEAD = ("apiVersion", "kind", "metadata")
@@ -149,7 +154,8 @@ class CustomStrategy(Strategy):
     def _errors_of_another_kind(
         self, obj: Object, old: Object | None = None, warnings: list[str] | None = None
     ) -> list[FieldError]:
-        """The errors that kube-apiserver reports beside those of the type, for which it leaves out metadata and values.
+        """The errors that kube-apiserver's strategy reports beside those of the type, for which it leaves out metadata
+        and values.
 
         Rules check the types of the values that they read.
         """
@@ -175,9 +181,10 @@ class CustomStrategy(Strategy):
         raise_generation(new, old, ignored)
 
     def validate_update(self, new: Object, old: Object, warnings: list[str]) -> Sequence[FieldError]:
-        if errors := self._type_errors(new):
-            return errors + self._errors_of_another_kind(new, old, warnings)
         metadata, before = _with_revision(new, old)
+        if errors := self._type_errors(new):
+            common = validate_common_meta_update(metadata, before, namespaced=self.definition.namespaced)
+            return [*common, *errors, *self._errors_of_another_kind(new, old, warnings)]
         errors = validate_custom_meta_update(metadata, before, namespaced=self.definition.namespaced)
         errors += self.schema.validate_update(new, old, scale_errors=scale_errors(self.version.scale, new))
         return errors + self._rule_errors(new, old, errors, warnings)

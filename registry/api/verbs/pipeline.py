@@ -21,7 +21,7 @@ from registry.admission.attributes import DELETE
 from registry.api.admission.admitter import admitter_of
 from registry.api.admission.parameter_rights import require_parameter_rights
 from registry.api.answers import ObjectAnswer
-from registry.api.errors import StatusError, modified
+from registry.api.errors import Qualified, StatusError, modified
 from registry.api.options import DeleteOptions, WriteOptions
 from registry.api.ownership import keep_valid_ownership
 from registry.api.request import ResourceRequest
@@ -51,7 +51,8 @@ class Start(NamedTuple):
 class Draft:
     """An object in the pipeline. `name` is the name that admission sees: empty if it is to be generated.
 
-    `stored` is its stored form, if that was made before the commit.
+    `stored` is its stored form, if that was made before the commit. `kind` is the one that an update states, which
+    errors name even if it is not written.
     """
 
     start: Start
@@ -61,6 +62,7 @@ class Draft:
     # The resource version given with an object to be created; "" if none was.
     revision: str = ""
     stored: StoredForm | None = None
+    kind: Qualified | None = None
 
 
 class Outcome(NamedTuple):

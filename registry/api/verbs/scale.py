@@ -29,17 +29,19 @@ from registry.api.verbs.driver import run
 from registry.api.verbs.get import begin_get
 from registry.api.verbs.patch import JSON_PATCH, MERGE_PATCH, PatchReader, in_document_order
 from registry.api.verbs.update import UpdateOperation
+from registry.builtin.known_kinds import META_KINDS, is_known_kind
 from registry.builtin.structs import AUTOSCALING
 from registry.codec.go_text import not_registered, type_meta, type_meta_error
 from registry.codec.model import DecodeError as CodecError
 from registry.codec.structs import structs as typed
 from registry.codec.structs.base import StructDecodeError
+from registry.codec.structs.meta import UNVERSIONED
 from registry.definitions.model import Column, Scale
 
 _API_VERSION = "autoscaling/v1"
 _SCHEME: Final = "k8s.io/client-go/scale/util.go:146"
-# The other versions of the kind in this scheme, which converts between them through an internal one only.
-_FORMER: Final = frozenset({"extensions/v1beta1", "apps/v1beta1", "apps/v1beta2"})
+# The versions of this scheme, with all of their kinds. It converts a Scale between them through an internal one only.
+_VERSIONS: Final = frozenset({_API_VERSION, "extensions/v1beta1", "apps/v1beta1", "apps/v1beta2"})
 # The number of replicas that a patch finds where there is none: the smallest of 32 bits, which it must replace.
 _UNSET: Final = -(1 << 31)
 _TABLE = custom_table(
@@ -221,15 +223,19 @@ def _decode(value: Any, unknown: list[str]) -> dict[str, Any]:
         raise StructDecodeError(why)
     meta = type_meta(value or {})
     kind, version = meta.get("kind") or "Scale", meta.get("apiVersion") or _API_VERSION
-    if kind == "Scale" and version in _FORMER:
-        former = version.partition("/")[2]
-        raise StructDecodeError(f"converting ({former}.Scale) to (v1.Scale): unknown conversion")
     if (kind, version) != ("Scale", _API_VERSION):
-        raise StructDecodeError(not_registered(kind, version, _SCHEME))
+        raise StructDecodeError(_wrong_type(kind, version))
     decoded = typed.decode(AUTOSCALING["Scale"], value)
     unknown.extend(decoded.unknown)
     spec = decoded.value.get("spec") or {}
     return {"metadata": decoded.value.get("metadata") or {}, "replicas": spec.get("replicas") or 0}
+
+
+def _wrong_type(kind: str, version: str) -> str:
+    if kind in UNVERSIONED or (version in _VERSIONS and is_known_kind(kind, version)):
+        package = "v1" if kind in UNVERSIONED | META_KINDS else version.partition("/")[2]
+        return f"converting ({package}.{kind}) to (v1.Scale): unknown conversion"
+    return not_registered(kind, version, _SCHEME)
 
 
 async def _write(

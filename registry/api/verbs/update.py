@@ -171,6 +171,7 @@ class UpdateOperation(Operation[ObjectAnswer]):
         assert old is not None
         assert draft.start.row is not None
         _check_revision(request, new, draft.start.row)
+        draft.kind = kind_of(request.served, new)
         new["metadata"].pop("resourceVersion", None)
         restore_for_update(new, old)
         request.context.warnings.extend(late_owner_warnings(new["metadata"]))
@@ -181,7 +182,7 @@ class UpdateOperation(Operation[ObjectAnswer]):
         assert old is not None
         errors = strategy.validate_update(new, old, context.warnings)
         if errors:
-            raise invalid(kind_of(request.served, new), new["metadata"].get("name") or "", errors)
+            raise invalid(draft.kind or kind_of(request.served, new), new["metadata"].get("name") or "", errors)
         new = draft.new = strategy.finish(new)
         if not new["metadata"].get("managedFields"):
             new["metadata"].pop("managedFields", None)

@@ -126,14 +126,27 @@ def validate_custom_meta_update(new: Meta, old: Meta, *, namespaced: bool) -> li
 def validate_update_thrice(new: Meta, old: Meta, *, namespaced: bool, own_once: bool = False) -> list[FieldError]:
     """All errors of the metadata in an update of a definition, causes repeated as kube-apiserver does.
 
-    First the checks common to all updates (rest.validateCommonFields): the rules of a new object with any path segment
-    as a name, and those of an update; then the type's own strategy validates the update again. So an invalid label is
-    reported three times, a changed uid twice. A type without rules of its own omits the last. With `own_once` the
+    First the checks common to all updates; then the type's own strategy validates the update again. So an invalid label
+    is reported three times, a changed uid twice. A type without rules of its own omits the last. With `own_once` the
     type's own errors have each text once.
+    """
+    common, update = _common_errors(new, old, namespaced=namespaced)
+    return common + (_each_once(update) if own_once else update)
+
+
+def validate_common_meta_update(new: Meta, old: Meta, *, namespaced: bool) -> list[FieldError]:
+    """The errors of the checks common to all updates, which an object of another kind passes, too."""
+    return _common_errors(new, old, namespaced=namespaced)[0]
+
+
+def _common_errors(new: Meta, old: Meta, *, namespaced: bool) -> tuple[list[FieldError], list[FieldError]]:
+    """Returns the errors of rest.validateCommonFields, and those of them that are about the update.
+
+    The rules of a new object, with any path segment as a name, come before those of an update.
     """
     errors = validate_object_meta(new, namespaced=namespaced, name_function=name_is_path_segment)
     update = _update_errors(new, old, errors)
-    return errors + update + (_each_once(update) if own_once else update)
+    return errors + update, update
 
 
 def _each_once(errors: list[FieldError]) -> list[FieldError]:
