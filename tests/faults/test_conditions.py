@@ -9,6 +9,7 @@ import os
 import shutil
 import ssl
 import subprocess
+import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -17,7 +18,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from registry.store.types import TenantName
 from tests.api.widgets import DEFINITIONS, GROUP, WIDGETS, widgets_definition
+from tests.databases import open_store
 from tests.docs.pages import ROOT
 from tests.faults.clients import ServerClient, Watcher, eventually, revision_of
 from tests.faults.disturbances import CLOCK, FULL_DISK
@@ -25,6 +28,7 @@ from tests.faults.failpoints import MODULE, failing
 from tests.proxy import Proxy
 from tests.replication import Node
 from tests.running import RunningServer, data_folder, running_server
+from tests.store.writes import GADGETS, create
 
 pytestmark = pytest.mark.slow
 
@@ -173,6 +177,8 @@ async def test_a_condition_is_reported_everywhere(place: Place, client: ServerCl
 
     async def is_reported() -> bool:
         nonlocal found
+        if condition.check == "feed" and condition.write:
+            await write_elsewhere(place)
         found = await reported()
         return found == ((condition.read, condition.write), True, 0, True)
 
@@ -193,6 +199,13 @@ async def test_a_condition_is_reported_everywhere(place: Place, client: ServerCl
     assert condition.line.replace(f"check {condition.check} ", "check <name> ") in TROUBLESHOOTING
     assert f"| `{condition.check}` |" in OPERATIONS
     assert "Traceback" not in place.server.log
+
+
+async def write_elsewhere(place: Place) -> None:
+    """Another process writes: what the server commits itself, its watches need not read."""
+    async with open_store(place.node.url) as other:
+        tenant = await other.tenant(TenantName("default"))
+        await other.commit(tenant, create(f"ns/{uuid.uuid4()}", resource=GADGETS))
 
 
 def ready(client: ServerClient) -> Callable[[], Any]:

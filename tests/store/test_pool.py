@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import psycopg
 import pytest
 
 from registry.store import connection
@@ -11,7 +12,10 @@ from registry.store.connection import Pool
 from registry.store.statements import statement
 from tests.api.client import eventually
 
-NAP = statement("nap", "Takes a moment.", "SELECT pg_sleep(0.2)::text")
+LOCK = 4_711
+WAITING = statement(
+    "waiting", "Takes as long as the lock is held.", f"SELECT pg_advisory_xact_lock_shared({LOCK})::text"
+)
 SESSIONS = statement(
     "sessions", "The sessions of a pool.", "SELECT pid::bigint FROM pg_stat_activity WHERE application_name = %(name)s"
 )
@@ -29,9 +33,11 @@ async def test_connections_that_are_not_needed_are_closed(
 
     try:
         for _ in range(2):  # the connections of another burst are closed, too
-            naps = asyncio.gather(*(pool.fetch(NAP, {}) for _ in range(4)))
-            await eventually(lambda: has(4))
-            await naps
+            with psycopg.connect(postgres_server) as holder:
+                holder.execute("SELECT pg_advisory_xact_lock(%s)", [LOCK])
+                burst = asyncio.gather(*(pool.fetch(WAITING, {}) for _ in range(4)))
+                await eventually(lambda: has(4))
+            await burst
             await eventually(lambda: has(1))
     finally:
         await pool.close()
