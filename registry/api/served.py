@@ -30,7 +30,8 @@ from registry.definitions.compiled import schema_digest
 from registry.definitions.deprecation import deprecation_warning
 from registry.definitions.model import Definition, Version
 from registry.query.indexes import converts_contents
-from registry.store.types import ObjectKey, ResourceName, Row, TenantId
+from registry.store.own_changes import FEW_LABELS
+from registry.store.types import ObjectKey, Replaced, ResourceName, Row, TenantId
 
 if TYPE_CHECKING:
     from registry.api.strategies.base import Strategy
@@ -332,6 +333,13 @@ def labels_of(obj: Object, strategy: Strategy) -> list[str]:
     labelled = [f"{k}={v}" for k, v in labels.items()] if labels else []
     labelled += [f"f:{path}={value}" for path, value in strategy.selectable(obj) if value]
     return labelled
+
+
+def replaced_by(row: Row, obj: Object, strategy: Strategy) -> Replaced | None:
+    """Returns what a write replaces: `obj` is the object of the row. None if it has many labels: their texts would take
+    longer than reading the change from the log."""
+    is_few = len(obj["metadata"].get("labels") or ()) <= FEW_LABELS
+    return Replaced(row, labels_of(obj, strategy)) if is_few else None
 
 
 def field_value(obj: Mapping[str, Any], path: str) -> str:

@@ -8,11 +8,14 @@ have made others.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from registry.store.encoding import label_elements
 from registry.store.labels import NO_LABELS, StoredLabels
 from registry.store.types import Change, ChangeType, Replaced, Tenant, TenantId, Write, WriteOperation
+
+# Of objects with more labels the log is read, which has them in less memory.
+FEW_LABELS: Final = 100
 
 
 class CommittedWrite(NamedTuple):
@@ -35,7 +38,7 @@ def changes_after(position: int, committed: Iterable[CommittedWrite]) -> list[tu
 
 def _change_of(tenant: Tenant, revision: int, write: Write) -> Change | None:
     replaced = write.replaced
-    if write.alone:
+    if write.alone or len(write.labels) > FEW_LABELS:
         return None
     if write.operation is WriteOperation.CREATE:
         return _change(tenant, revision, write, ChangeType.ADDED)

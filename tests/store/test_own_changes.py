@@ -12,6 +12,7 @@ import pytest
 
 from registry.store import change_log
 from registry.store.errors import StoreError
+from registry.store.own_changes import FEW_LABELS
 from registry.store.store import Store
 from registry.store.types import Change, DomainId, Replaced, Tenant, TenantId, Write
 from tests.store.writes import WIDGETS, changes_up_to, create, delete, eventually, row_of, update
@@ -96,6 +97,21 @@ async def test_what_replaces_something_unknown_is_read(
     assert reads.count > 0
     assert seen[2].previous_body == '"n":2}'
     assert [contents(c) for c in seen] == [contents(c) for c in await logged(store, tenant)]
+
+
+async def test_those_of_many_labels_are_read(store: Store, tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Texts of 60,000 labels would take several times as much memory as the log's bytes, for as long as the ring."""
+    watch = await store.subscribe(tenant, WIDGETS)
+    await eventually(lambda: _listens(store))
+    reads = Reads(monkeypatch)
+    labels = [f"l{number}=x" for number in range(FEW_LABELS)]
+    await store.commit(tenant, create("ns/few", labels=labels))
+    await changes_up_to(watch, 1)
+    assert reads.count == 0
+    await store.commit(tenant, create("ns/many", labels=[*labels, "another=x"]))
+    (seen,) = await changes_up_to(watch, 2)
+    assert reads.count > 0
+    assert len(seen.labels.by_key) == FEW_LABELS + 1
 
 
 @pytest.mark.parametrize("by_other", [0, 3])

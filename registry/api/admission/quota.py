@@ -22,14 +22,14 @@ from registry.api.dependents import effects_of
 from registry.api.errors import Qualified, StatusError, forbidden, modified
 from registry.api.ownership import field_manager_of
 from registry.api.request import QUOTAS, CatalogStale, ResourceRequest
-from registry.api.served import Object, Served, labels_of, owners_of
+from registry.api.served import Object, Served, owners_of, replaced_by
 from registry.authentication.user import SERVER_MANAGER
 from registry.builtin.quantities import canonical_quantity, quantity
 from registry.cel.ext.quantity import align
 from registry.flowcontrol.evaluation import evaluate
 from registry.flowcontrol.time_slice import ClientGone, TimeSlice
 from registry.store.errors import NotFound, RevisionConflict
-from registry.store.types import NO_FLAGS, Actor, ObjectKey, Replaced, Row, Uid, Write, WriteFlag, WriteOperation
+from registry.store.types import NO_FLAGS, Actor, ObjectKey, Row, Uid, Write, WriteFlag, WriteOperation
 
 # Resources of the core group that also count under their plain name.
 PLAIN = frozenset(
@@ -182,7 +182,7 @@ def _write(request: ResourceRequest, served: Served, new: Object, old: Object, r
         owners=owners_of(new),
         indexed=served.extraction.index_entries(new, stored.body),
         expected_revision=row.revision,
-        replaced=Replaced(row, labels_of(old, served.strategy)),
+        replaced=replaced_by(row, old, served.strategy),
         **effects,
     )
 

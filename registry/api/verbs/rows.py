@@ -14,20 +14,9 @@ from typing import Any
 
 from registry.api.dependents import FOREGROUND, ORPHAN, DeletedObject, effects_of, is_collecting
 from registry.api.request import QUOTAS, ResourceRequest
-from registry.api.served import Object, StoredForm, labels_of, owners_of
+from registry.api.served import Object, StoredForm, owners_of, replaced_by
 from registry.api.verbs.pipeline import Start
-from registry.store.types import (
-    Actor,
-    Committed,
-    Contents,
-    Guards,
-    ObjectKey,
-    Replaced,
-    Row,
-    Uid,
-    Write,
-    WriteOperation,
-)
+from registry.store.types import Actor, Committed, Contents, Guards, ObjectKey, Row, Uid, Write, WriteOperation
 
 Commit = Coroutine[Any, Any, tuple[Row, Guards]]
 
@@ -86,7 +75,7 @@ def replace(
         indexed=served.extraction.index_entries(new, body),
         expected_revision=row.revision,
         expected_guards=start.guards,
-        replaced=Replaced(row, labels_of(old, served.strategy)),
+        replaced=replaced_by(row, old, served.strategy),
         unless_used=unless_used,
         **effects_of(served.strategy, new, old),
     )
@@ -124,7 +113,7 @@ async def remove(
         uid=Uid(row.uid),
         expected_revision=row.revision,
         expected_guards=start.guards,
-        replaced=Replaced(row, labels_of(old, served.strategy)),
+        replaced=replaced_by(row, old, served.strategy),
         unless_used=unless_used,
         **effects_of(served.strategy, last, last),
     )
