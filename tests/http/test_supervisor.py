@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 from tests.processes import ROOT, alive, children, environment, refusal, registry, wait_until
-from tests.running import REGISTRY, data_folder, running_server
+from tests.running import REGISTRY, data_folder, running_server, start_server
 
 pytestmark = pytest.mark.slow
 
@@ -98,6 +98,34 @@ def test_workers_end_when_the_parent_is_killed() -> None:
         workers = children(parent.pid, "worker")
         parent.kill()
         wait_until(lambda: not any(alive(pid) for pid in workers), "the end of the workers")
+
+
+def test_a_killed_server_frees_its_port_at_once() -> None:
+    """Its workers kept it for the delay of a shutdown, in which the next server could not start."""
+    with data_folder() as folder, socket.socket() as reserved:
+        reserved.bind(("127.0.0.1", 0))
+        port = reserved.getsockname()[1]
+        reserved.close()
+        arguments = ("--workers", "2", "--port", str(port), "--shutdown-delay-seconds", "300")
+        server = start_server(folder / "data", *arguments, detached=True)
+        workers = children(server.process.pid, "worker")
+        server.process.kill()
+        server.process.wait(60)
+        wait_until(lambda: _is_free(port), "a free port")
+        wait_until(lambda: not any(alive(pid) for pid in workers), "the end of the workers")
+        # It takes over the database of the other.
+        with running_server(folder / "data", "--port", str(port)) as successor:
+            assert successor.stop() == 0
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as tried:
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            tried.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
 
 
 def test_workers_that_cannot_start_end_the_server() -> None:

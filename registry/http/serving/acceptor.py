@@ -79,6 +79,17 @@ class Acceptor:
         for task in self._handshakes:
             task.cancel()
 
+    @property
+    def is_open(self) -> bool:
+        return bool(self._listeners)
+
+    def close(self) -> None:
+        """Stops, and frees the port."""
+        self.stop()
+        for listener in self._listeners:
+            listener.close()
+        self._listeners = ()
+
     def _pause(self) -> None:
         loop = asyncio.get_running_loop()
         for listener in self._listeners:

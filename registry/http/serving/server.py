@@ -225,11 +225,12 @@ class Server(uvicorn.Server):
         loop = asyncio.get_running_loop()
         self._app.state.stopping.begin()
         self._drain()
-        await self._sleep(self._settings.shutdown_delay_seconds)
+        if self._acceptor is not None and self._acceptor.is_open:
+            await self._sleep(self._settings.shutdown_delay_seconds)
         deadline = loop.time() + self._settings.shutdown_seconds
         self._app.state.stopping.set()
         if self._acceptor is not None:
-            self._acceptor.stop()
+            self._acceptor.close()
         if self._parent is not None:
             loop.remove_reader(self._parent)
         for listener in sockets or []:
@@ -309,6 +310,8 @@ class Server(uvicorn.Server):
         if has_ended:
             asyncio.get_running_loop().remove_reader(self._parent)
             logger.warning("the parent process is gone: stopping")
+            if self._acceptor is not None:
+                self._acceptor.close()  # at once, whatever the delay of a shutdown: the next server needs the port
             self.should_exit = True
 
     async def _look_again(self, files: TlsFiles) -> None:
