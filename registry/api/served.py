@@ -335,11 +335,11 @@ def labels_of(obj: Object, strategy: Strategy) -> list[str]:
     return labelled
 
 
-def replaced_by(row: Row, obj: Object, strategy: Strategy) -> Replaced | None:
-    """Returns what a write replaces: `obj` is the object of the row. None if it has many labels: their texts would take
-    longer than reading the change from the log."""
+def replaced_by(row: Row, obj: Object, strategy: Strategy) -> Replaced:
+    """Returns what a write replaces: `obj` is the object of the row. It has no labels if there are many: their texts
+    would take longer than reading the change from the log."""
     is_few = len(obj["metadata"].get("labels") or ()) <= FEW_LABELS
-    return Replaced(row, labels_of(obj, strategy)) if is_few else None
+    return Replaced(row, labels_of(obj, strategy) if is_few else None)
 
 
 def field_value(obj: Mapping[str, Any], path: str) -> str:

@@ -14,8 +14,9 @@ from registry.store.encoding import label_elements
 from registry.store.labels import NO_LABELS, StoredLabels
 from registry.store.types import Change, ChangeType, Replaced, Tenant, TenantId, Write, WriteOperation
 
-# Of objects with more labels the log is read, which has them in less memory.
-FEW_LABELS: Final = 100
+# Of objects with more labels the log is read, which has them in less memory: the texts of so many short ones, before
+# and after a change, take two kilobytes, which the size of a change does not count.
+FEW_LABELS: Final = 16
 
 
 class CommittedWrite(NamedTuple):
@@ -42,7 +43,7 @@ def _change_of(tenant: Tenant, revision: int, write: Write) -> Change | None:
         return None
     if write.operation is WriteOperation.CREATE:
         return _change(tenant, revision, write, ChangeType.ADDED)
-    if replaced is None or replaced.row.revision != write.expected_revision:
+    if replaced is None or replaced.labels is None or replaced.row.revision != write.expected_revision:
         return None
     is_update = write.operation is WriteOperation.UPDATE
     return _change(tenant, revision, write, ChangeType.MODIFIED if is_update else ChangeType.DELETED, replaced)
@@ -50,7 +51,7 @@ def _change_of(tenant: Tenant, revision: int, write: Write) -> Change | None:
 
 def _change(tenant: Tenant, revision: int, write: Write, kind: ChangeType, replaced: Replaced | None = None) -> Change:
     row = replaced.row if replaced is not None else None
-    previous_labels = _stored(replaced.labels) if replaced is not None else NO_LABELS
+    previous_labels = _stored(replaced.labels or ()) if replaced is not None else NO_LABELS
     is_deleted = kind is ChangeType.DELETED
     state = row if is_deleted and row is not None else write
     return Change(

@@ -75,10 +75,11 @@ class Row(NamedTuple):
 
 
 class Replaced(NamedTuple):
-    """What a write replaces: the row that it was prepared from, and the `labels` with which that was written."""
+    """What a write replaces: the row that it was prepared from, and the `labels` with which that was written, unless
+    they are many."""
 
     row: Row
-    labels: Sequence[str]
+    labels: Sequence[str] | None
 
 
 class WriteFlag(enum.IntFlag):
