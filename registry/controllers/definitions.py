@@ -16,11 +16,11 @@ from typing import Final
 from registry.api.answers import ObjectAnswer
 from registry.api.bound_definitions import DEFINITIONS
 from registry.api.clock import timestamp
-from registry.api.options import DeleteOptions
 from registry.api.served import Object
 from registry.api.verbs.update import copy_of
 from registry.controllers.controller_client import ControllerClient
 from registry.controllers.establishment import GROUP, PLURAL, Reconciled, write_due_statuses
+from registry.controllers.held import HeldContents, delete_objects
 from registry.controllers.queue import LIMIT, Requeue
 from registry.definitions import strategy
 from registry.definitions.compiled import compile_definition
@@ -92,7 +92,7 @@ async def reconcile_due(client: ControllerClient, due: DueDefinitions) -> list[O
     ]
 
 
-async def reconcile(client: ControllerClient, key: ObjectKey) -> None:
+async def reconcile(client: ControllerClient, key: ObjectKey, held: HeldContents) -> None:
     """Reconciles one definition. Raises Requeue while finalizers hold its objects, or the error of a failed write."""
     outcome = (await write_due_statuses(client, [key]))[key]
     if not isinstance(outcome, Reconciled):
@@ -100,7 +100,7 @@ async def reconcile(client: ControllerClient, key: ObjectKey) -> None:
     if _releases_names(outcome):
         await _release_names(client, {key})
     if outcome.crd is not None and strategy.awaits_cleanup(outcome.crd):
-        await _clean_up(client, key, outcome.crd)
+        await _clean_up(client, key, outcome.crd, held)
 
 
 async def _write(client: ControllerClient, key: ObjectKey, make: Callable[[Object], Object]) -> ObjectAnswer | None:
@@ -121,21 +121,20 @@ async def _release_names(client: ControllerClient, changed: set[ObjectKey]) -> N
             client.backend.enqueue(client.tenant, DEFINITIONS, key)
 
 
-async def _clean_up(client: ControllerClient, key: ObjectKey, crd: Object) -> None:
+async def _clean_up(client: ControllerClient, key: ObjectKey, crd: Object, held: HeldContents) -> None:
     if is_true(crd, "Established"):
         terminating = await _write(client, key, lambda old: strategy.begin_cleanup(old, timestamp()))
         if terminating is None:
             return
-        if await _delete_objects(client, terminating):
+        if await _delete_objects(client, terminating, held):
             raise Requeue
     await _write(client, key, lambda old: strategy.finish_cleanup(old, timestamp()))
     await _release_names(client, {key})
 
 
-async def _delete_objects(client: ControllerClient, crd: ObjectAnswer) -> int:
+async def _delete_objects(client: ControllerClient, crd: ObjectAnswer, held: HeldContents) -> int:
     """Deletes every object of the definition; returns the number of those that remain because of finalizers."""
     definition = await evaluate(lambda: compile_definition(crd.object), crd.size, repeatable=True)
     catalog = await client.catalog()
     served = catalog.at_version(definition, definition.versions[definition.storage_version])
-    await client.delete_all(served, DeleteOptions())
-    return await client.backend.store.lookups.count(client.tenant, served.resource_name)
+    return await delete_objects(client, served, (crd.object["metadata"]["uid"], served.resource_name), held)

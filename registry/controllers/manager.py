@@ -33,6 +33,7 @@ from registry.controllers.api_services import automatic
 from registry.controllers.api_services.namespaces import NamespaceCleaner
 from registry.controllers.controller_client import ControllerClient
 from registry.controllers.garbage.collector import RENEW_SECONDS, Collector
+from registry.controllers.held import HeldContents
 from registry.controllers.namespace_defaults import Trust, ensure_defaults, namespace_to_complete
 from registry.controllers.policy_status import POLICIES
 from registry.controllers.queue import Requeue
@@ -49,7 +50,6 @@ _CONTROLLERS: Final[dict[ResourceName, Callable[[ControllerClient, ObjectKey], A
     API_SERVICES: automatic.reconcile,
     POLICIES: policy_status.reconcile,
     CLUSTER_ROLES: aggregation.reconcile,
-    BINDINGS: sharing.reconcile,
     sharing.EXPORTS: sharing.reconcile_export,
 }
 # Concurrent workers for definitions, namespaces and others, of which a tenant has half.
@@ -96,6 +96,7 @@ class ControllerManager:
         self._recount = quota.Recount(backend.store, self._enqueue_quotas, seconds=recount_seconds)
         self._trust = trust or Trust()
         self._cleaner = cleaner
+        self._held = HeldContents()
         self._defaults = work_queue(
             "defaults", self._ensure_defaults, backend, workers=_WORKERS, max_retry_seconds=_MAX_DEFAULTS_RETRY_SECONDS
         )
@@ -127,7 +128,7 @@ class ControllerManager:
             self._queue.debounce(Work(tenant, resource, automatic.ALL), automatic.QUIET_SECONDS)
         elif resource == POLICIES:
             self._queue.debounce(Work(tenant, resource, key), policy_status.QUIET_SECONDS)
-        elif resource == NAMESPACES or resource in _CONTROLLERS:
+        elif resource in (NAMESPACES, BINDINGS) or resource in _CONTROLLERS:
             self._queue.enqueue(Work(tenant, resource, key))
         if resource == DEFINITIONS:
             self._due.add(tenant, [key])
@@ -178,16 +179,18 @@ class ControllerManager:
     async def _handle(self, work: Work) -> None:
         if work.resource == NAMESPACES:
             client, enqueue = ControllerClient(self._backend, work.tenant), partial(self._queue.enqueue, work)
-            await namespaces.reconcile(client, work.key, self._cleaner, enqueue)
+            await namespaces.reconcile(client, work.key, self._cleaner, enqueue, self._held)
         elif work.resource == DEFINITIONS:
             await self._reconcile_definitions(work)
+        elif work.resource == BINDINGS:
+            await sharing.reconcile(ControllerClient(self._backend, work.tenant), work.key, self._held)
         else:
             await _CONTROLLERS[work.resource](ControllerClient(self._backend, work.tenant), work.key)
 
     async def _reconcile_definitions(self, work: Work) -> None:
         client = ControllerClient(self._backend, work.tenant)
         if work.key != definitions.ALL:
-            await definitions.reconcile(client, work.key)
+            await definitions.reconcile(client, work.key, self._held)
             return
         for key in await definitions.reconcile_due(client, self._due):
             self._queue.enqueue(work._replace(key=key))

@@ -9,8 +9,10 @@ Follows kubernetes pkg/controller/namespace/deletion/{namespaced_resources_delet
 from __future__ import annotations
 
 import datetime
+import heapq
 from collections import Counter
 from collections.abc import Callable, Mapping
+from time import monotonic
 
 from registry.aggregation.model import GROUP as AGGREGATION
 from registry.aggregation.model import PLURAL
@@ -25,34 +27,44 @@ from registry.api.verbs.update import copy_of, without_finalizer
 from registry.controllers.api_services.namespaces import UNAVAILABLE_SECONDS, Elsewhere, NamespaceCleaner, with_left
 from registry.controllers.controller_client import CONTROLLER_MANAGER, ControllerClient
 from registry.controllers.garbage.references import served_by_name
+from registry.controllers.held import HeldContents
 from registry.controllers.namespace_conditions import with_conditions
 from registry.controllers.queue import Requeue
-from registry.store.types import ObjectKey
+from registry.store.types import ObjectKey, Uid
 
 # The content of a terminating namespace stays readable, and finalizers removable, for this long: operators see the
 # mark before their objects go. kube-controller-manager waits five seconds (namespaceDeletionGracePeriod).
 GRACE_SECONDS = 2.0
 # Of a namespace that holds more objects than this after their deletion, only the first ones' finalizers are counted.
 _MAX_FINALIZER_OBJECTS = 10_000
+# Of finalizers, the first by name are kept: more than their condition's message has room for.
+_MAX_FINALIZERS = 200
+_MAX_COUNTED_FINALIZERS = 10_000
 
 
 async def reconcile(
-    client: ControllerClient, key: ObjectKey, cleaner: NamespaceCleaner | None, enqueue: Callable[[], object]
+    client: ControllerClient,
+    key: ObjectKey,
+    cleaner: NamespaceCleaner | None,
+    enqueue: Callable[[], object],
+    held: HeldContents,
 ) -> None:
     """Reconciles one namespace. Raises Requeue while finalizers hold objects in it.
 
-    `cleaner` deletes what other servers hold in it, and calls `enqueue` when it has tried.
+    `cleaner` deletes what other servers hold in it, and calls `enqueue` when it has tried. `held` is what earlier
+    attempts have found.
     """
     row, _ = await client.backend.store.load(client.tenant, NAMESPACES, key)
     if row is None or '"deletionTimestamp"' not in row.body:
         return
-    marked = (await metadata_of(row.body)).get("deletionTimestamp")
+    metadata = await metadata_of(row.body)
+    marked = metadata.get("deletionTimestamp")
     if not marked or FINALIZER not in ((await object_of(row.body)).get("spec") or {}).get("finalizers", ()):
         return
     if (left := GRACE_SECONDS - _age_seconds(marked)) > 0:
         raise Requeue(left)
     client = client.with_manager(CONTROLLER_MANAGER)
-    remaining, finalizers = await _delete_content(client, str(key))
+    remaining, finalizers = await _delete_content(client, str(key), Uid(metadata["uid"]), held)
     elsewhere = await _delete_elsewhere(client, str(key), cleaner, enqueue)
     await _update_conditions(client, key, remaining, finalizers, elsewhere)
     if elsewhere is None or remaining or elsewhere.remaining or elsewhere.failures:
@@ -98,23 +110,42 @@ def _age_seconds(timestamp: str) -> float:
     return (datetime.datetime.now(datetime.UTC) - marked).total_seconds()
 
 
-async def _delete_content(client: ControllerClient, namespace: str) -> tuple[Mapping[str, int], Mapping[str, int]]:
+async def _delete_content(
+    client: ControllerClient, namespace: str, uid: Uid, held: HeldContents
+) -> tuple[Mapping[str, int], Mapping[str, int]]:
     """Deletes all objects of the namespace; returns how many remain of each resource, and how many each finalizer
     holds."""
+    began = monotonic()
     catalog = await client.catalog()
-    for served, _ in await _content(client, catalog, namespace):
+    content = await _content(client, catalog, namespace)
+    known = held.find(uid, _counts(content))
+    if known is not None:
+        return known.remaining, known.finalizers
+    for served, _ in content:
         await client.delete_all(served, DeleteOptions(propagation_policy="Background"), namespace)
-    remaining: dict[str, int] = {}
+    content = await _content(client, catalog, namespace)
     finalizers: Counter[str] = Counter()
-    for served, count in await _content(client, catalog, namespace):
-        remaining[f"{served.resource.name}.{served.resource.group}"] = count
+    for served, _ in content:
         looked_at = 0
         async for row in client.rows(served, namespace):
             finalizers.update(set((await metadata_of(row.body)).get("finalizers") or ()))
+            if len(finalizers) > _MAX_COUNTED_FINALIZERS:
+                finalizers = _first(finalizers)
             looked_at += 1
             if looked_at >= _MAX_FINALIZER_OBJECTS:
                 break
+    remaining, finalizers = _counts(content), _first(finalizers)
+    held.keep(uid, remaining, finalizers, began=began)
     return remaining, finalizers
+
+
+def _first(finalizers: Counter[str]) -> Counter[str]:
+    """Returns the first by name, whose counts are complete although others have been dropped in between."""
+    return Counter({name: finalizers[name] for name in heapq.nsmallest(_MAX_FINALIZERS, finalizers)})
+
+
+def _counts(content: list[tuple[Served, int]]) -> dict[str, int]:
+    return {f"{served.resource.name}.{served.resource.group}": count for served, count in content}
 
 
 async def _content(client: ControllerClient, catalog: TenantCatalog, namespace: str) -> list[tuple[Served, int]]:

@@ -15,7 +15,6 @@ from registry.api.catalog import TenantCatalog
 from registry.api.clock import timestamp
 from registry.api.decoding import metadata_of, object_of
 from registry.api.errors import StatusError
-from registry.api.options import DeleteOptions
 from registry.api.request import CatalogStale
 from registry.api.served import Object, Served
 from registry.api.strategies.sharing import FINALIZER, ControllerBindingStrategy
@@ -27,6 +26,7 @@ from registry.builtin.tenancy import GROUP as TENANCY
 from registry.builtin.tenancy import PLURAL, SYSTEM
 from registry.codec.json_encode import encode_json_text
 from registry.controllers.controller_client import ControllerClient
+from registry.controllers.held import HeldContents, delete_objects
 from registry.controllers.queue import Requeue
 from registry.definitions.conditions import is_true, with_condition
 from registry.definitions.naming import accept_names
@@ -57,7 +57,7 @@ async def reconcile_export(client: ControllerClient, key: ObjectKey) -> None:
         client.backend.enqueue(tenant, BINDINGS, binding)
 
 
-async def reconcile(client: ControllerClient, key: ObjectKey) -> None:
+async def reconcile(client: ControllerClient, key: ObjectKey, held: HeldContents) -> None:
     """Reconciles one binding. Raises Requeue while finalizers hold its objects."""
     for _ in range(_ATTEMPTS):
         row, _ = await client.backend.store.load(client.tenant, BINDINGS, key)
@@ -67,7 +67,7 @@ async def reconcile(client: ControllerClient, key: ObjectKey) -> None:
         catalog = await client.catalog()
         try:
             if binding["metadata"].get("deletionTimestamp"):
-                await _unbind(client, catalog, key, binding)
+                await _unbind(client, catalog, key, binding, held)
             else:
                 await _bind(client, catalog, key, binding)
             return
@@ -187,7 +187,9 @@ def _status(binding: Object, outcome: BindingOutcome) -> Object:
 
 
 # -- the end
-async def _unbind(client: ControllerClient, catalog: TenantCatalog, key: ObjectKey, binding: Object) -> None:
+async def _unbind(
+    client: ControllerClient, catalog: TenantCatalog, key: ObjectKey, binding: Object, held: HeldContents
+) -> None:
     """Deletes the objects of what is bound, which accepts no new ones since the deletion was marked, then unbinds."""
     if FINALIZER not in (binding["metadata"].get("finalizers") or ()):
         return
@@ -198,8 +200,7 @@ async def _unbind(client: ControllerClient, catalog: TenantCatalog, key: ObjectK
             continue
         definition = shared.definition
         served = catalog.at_version(definition, definition.versions[definition.storage_version])
-        await client.delete_all(served, DeleteOptions())
-        left += await client.backend.store.lookups.count(client.tenant, served.resource_name)
+        left += await delete_objects(client, served, (binding["metadata"]["uid"], served.resource_name), held)
     if left:
         raise Requeue
     catalog = await client.catalog()

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from registry.controllers import namespaces
 from tests.api.client import Client, eventually
 from tests.api.errors import failure
 from tests.api.widgets import GROUP, NAMESPACES, widget
@@ -132,3 +133,17 @@ async def test_only_the_finalizer_of_the_server_is_removed(api: Client) -> None:
     assert again["metadata"]["deletionGracePeriodSeconds"] == 0
     (await api.patch(other, {"metadata": {"finalizers": None}})).ok(200)
     await gone(api, "other", path=NAMESPACES)
+
+
+async def test_of_many_finalizers_the_first_are_counted(api: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(namespaces, "_MAX_COUNTED_FINALIZERS", 3)
+    monkeypatch.setattr(namespaces, "_MAX_FINALIZERS", 2)
+    for name, finalizers in (("x", "ca"), ("y", "bd"), ("z", "ae")):
+        held = {"finalizers": [f"example.com/{letter}" for letter in finalizers]}
+        (await api.post(WIDGETS, widget(name, metadata=held))).ok(201)
+    (await api.delete(SPACE)).ok(200)
+    message = (await condition(api, "NamespaceFinalizersRemaining", "True"))["message"]
+    assert message.endswith(": example.com/a in 2 resource instances, example.com/b in 1 resource instances")
+    for name in "xyz":
+        await released(api, name, path=WIDGETS)
+    await gone(api, "space", path=NAMESPACES)
