@@ -380,12 +380,15 @@ class HeldAnswer:
         else:
             await self._answers.grow(self, count)
 
-    async def hold_page(self, count: int) -> None:
-        """Holds what a page of a watch's state needs, instead of what it held or reserved. Waits for room. Raises
-        TooManyRequests."""
+    async def hold_page(self, count: int, *, more: bool) -> None:
+        """Holds what a page of a watch's state needs; if there is `more`, as much as was reserved or an earlier page
+        needed, if that is more: the next page is read within it. Waits for room. Raises TooManyRequests."""
         self._is_reserved = False
         self._needed_bytes = max(self._needed_bytes, count)
-        self.end_parts()
+        if more:
+            count = max(count, self.held_bytes)
+        else:
+            self.end_parts()
         if count <= max(self.held_bytes, SMALL_BYTES) or self._is_over:
             self.hold(count)
         else:

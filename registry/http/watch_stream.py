@@ -29,7 +29,7 @@ from registry.http import metrics
 from registry.http.forms import Form
 from registry.http.negotiation import CBOR, CBOR_SEQUENCE, JSON, PARTIAL_LIST, PROTOBUF, TABLE
 from registry.http.request_state import STATE, RequestState
-from registry.http.responses import CHUNK_BYTES, headers_for, hold, send_part
+from registry.http.responses import CHUNK_BYTES, headers_for, send_part
 from registry.http.serving.stopping import Stopping
 from registry.http.serving.tunnel import TunnelClosed
 from registry.http.websocket import WebSocket, accept, binary_message, text_message
@@ -127,7 +127,6 @@ async def _send_events(send: Send, answer: WatchAnswer, form: Form, socket: WebS
                 socket.is_within_message = False
             counter.inc(len(batch))
             del batch, pieces  # the next may take long
-            hold(0)  # what the watch has held for them
 
 
 class _EventWriter:

@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 from starlette.applications import Starlette
 
+from registry.flowcontrol.byte_shares import HeldAnswer
+from registry.store.reads.pages import Pages, Query
+from registry.store.types import Page, Tenant
 from tests.api.client import JSON_PATCH, PARTIAL, TABLE, Client
 from tests.api.errors import failure, status_shape
 from tests.api.histories import forget_history
@@ -276,6 +279,29 @@ async def test_all_watches_end_when_the_server_stops(api: Client, app: Starlette
         app.state.stopping.set()
         assert await first.until_end() == []
         assert [short(e) for e in await second.until_end()] == [("ADDED", "widgets.test.example.com")]
+
+
+async def test_no_page_of_the_state_is_read_before_there_is_room_for_it(
+    api: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Thousands of watches at once read a page each, for which there was no room."""
+    path = f"{NAMESPACES}/default/configmaps"
+    for number in range(6):
+        metadata = {"name": f"large{number}", "labels": {"of": "a-long-state"}}
+        (await api.post(path, {"metadata": metadata, "data": {"text": "x" * 1_000_000}})).ok(201)
+    held: list[int] = []
+    read = Pages._page
+
+    async def noted(self: Pages, tenant: Tenant, query: Query, limit: int) -> Page:
+        answer = HeldAnswer.current()
+        held.append(0 if answer is None else answer.held_bytes)
+        return await read(self, tenant, query, limit)
+
+    monkeypatch.setattr(Pages, "_page", noted)
+    async with api.watch(f"{path}?watch=true&labelSelector=of%3Da-long-state") as watch:
+        assert len(await watch.events(6)) == 6
+    assert len(held) > 1
+    assert min(held) > 4_000_000, held
 
 
 async def test_a_slow_reader_delays_no_other_and_loses_nothing(api: Client, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -336,6 +336,22 @@ async def test_a_list_is_expected_to_need_what_the_longest_part_of_the_last_one_
         following.end()
 
 
+async def test_a_watch_holds_what_its_longest_page_needs_until_its_state_has_ended() -> None:
+    answers = Answers(64 * MEGABYTE)
+    answer = answers.begin("a", None)
+    await answer.reserve("things")
+    for count in (4 * MEGABYTE, 20 * MEGABYTE, MEGABYTE):
+        await answer.hold_page(count, more=True)
+    assert answer.held_bytes == 20 * MEGABYTE, "the next page may be as long"
+    await answer.hold_page(2 * MEGABYTE, more=False)
+    assert answer.held_bytes == 2 * MEGABYTE
+    answer.end()
+    following = answers.begin("a", None)
+    await following.reserve("things")
+    assert following.held_bytes == 16 * MEGABYTE, "a quarter of the limit at most"
+    following.end()
+
+
 async def test_a_list_whose_request_has_ended_while_it_waited_holds_nothing() -> None:
     answers = Answers(64 * MEGABYTE)
     first, beyond, waits = (answers.begin("a", None) for _ in range(3))

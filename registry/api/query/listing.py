@@ -131,17 +131,18 @@ async def matching(query: ListQuery) -> AsyncGenerator[Matching, None]:
             return [hit for batch in [part async for part in batches] for hit in batch], batches
 
     source, (first, batches) = await _from_best_source(query, begin)
-    yield Matching([hit.row for hit in first], source.revision)
+    yield Matching([hit.row for hit in first], source.revision, source.is_streamed)
     async with aclosing(batches):
         async for batch in batches:
-            yield Matching([hit.row for hit in batch], source.revision)
+            yield Matching([hit.row for hit in batch], source.revision, True)
 
 
 class Matching(NamedTuple):
-    """Rows that match, at one revision."""
+    """Rows that match, at one revision, and whether others may follow."""
 
     rows: Sequence[Row]
     revision: int
+    more: bool
 
 
 class _PageRead(NamedTuple):

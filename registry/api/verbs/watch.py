@@ -64,6 +64,10 @@ class PageOf(Protocol[R_co]):
     @property
     def revision(self) -> int: ...
 
+    @property
+    def more(self) -> bool:
+        """Whether another page may follow."""
+
 
 class WatchSource(Protocol[R]):
     """Provides the state and the changes of a watch. Rows have any form that `texts` accepts."""
@@ -194,11 +198,13 @@ async def _events(
                 while page is not None:
                     state = [Event("ADDED", text) for text in await source.texts(page.rows)] if page.rows else []
                     if answer is not None:
-                        await answer.hold_page(_held_bytes(state))
+                        await answer.hold_page(_held_bytes(state), more=page.more)
                     if state:
                         yield state
                     del state  # the next page may take long
                     page = await anext(others, None)
+            if answer is not None:
+                answer.hold(0)
             if options.allow_watch_bookmarks and _tells_end_of_state(options):
                 yield [bookmark(source.request, revision, ends_initial_events=True)]
         elif revision == 0:
@@ -261,6 +267,8 @@ async def _live(
             if events:
                 yield events
                 quiet_since = now()
+                if answer is not None:
+                    answer.hold(0)
             elif now() >= quiet_since + BOOKMARK_SECONDS:
                 if await _is_known_superseded(request):
                     return  # this definition may have no more events
