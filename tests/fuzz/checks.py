@@ -109,7 +109,7 @@ def check_answer(call: Call, answer: Answer, slow_seconds: float) -> list[Findin
     if answer.seconds > slow_seconds and not _is_timeout(answer):
         found.append(Finding("slow", f"slow {call.method}", f"{answer.seconds:.1f} s"))
     document = _decoded(answer, text)
-    message = str(document.get("message") or "") if isinstance(document, dict) else text[:500]
+    message = str(document.get("message") or "") if isinstance(document, dict) else text
     if any(words in text for words in _UNEXPECTED):
         found.append(Finding("unexpected", f"unexpected {answer.code} {_plain(message)}", message))
     elif (
