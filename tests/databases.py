@@ -28,8 +28,12 @@ def with_database(url: str, name: str) -> str:
 
 @contextlib.contextmanager
 def embedded_postgres(folder: Path, **settings: str) -> Iterator[EmbeddedPostgres]:
-    """A running PostgreSQL without fsync: tests kill the server, never the machine, so its page cache survives."""
-    with EmbeddedPostgres(folder, settings={"fsync": "off", **settings}) as server:
+    """A running PostgreSQL without fsync: tests kill the server, never the machine, so its page cache survives.
+
+    Its shared memory is in its folder, so that nothing is left of a server that was killed.
+    """
+    settings = {"fsync": "off", "dynamic_shared_memory_type": "mmap", **settings}
+    with EmbeddedPostgres(folder, settings=settings) as server:
         yield server
 
 

@@ -22,6 +22,8 @@ from tests.processes import wait_until
 from tests.running import data_folder
 
 ROLE = "registry"
+# Reads until its pipe closes, which is when the tests end, then ends the server, which may be frozen.
+_WATCHDOG = 'read -r _; kill -CONT "$1" && kill -QUIT "$1"'
 
 
 class Node:
@@ -35,6 +37,7 @@ class Node:
         self.port = free_port()
         self._database = "postgres"
         self.process: subprocess.Popen[bytes] | None = None
+        self._watchdog: subprocess.Popen[bytes] | None = None
         self.account.make_outer_folder(folder)
         # Sockets and the log, and the data itself.
         self.account.make_folder(folder / "run")
@@ -56,6 +59,8 @@ class Node:
         # as docs/high-availability.md recommends.
         self.configure(
             fsync="off",
+            # In its folder: nothing is left of a server that was killed.
+            dynamic_shared_memory_type="mmap",
             max_connections="60",
             wal_level="replica",
             hot_standby="on",
@@ -92,6 +97,7 @@ class Node:
         self.execute("SELECT pg_reload_conf()")
 
     def start(self) -> None:
+        self._end_watchdog()
         log = open(self.folder / "log", "ab")  # noqa: SIM115 (the server writes it)
         with log:
             self.process = subprocess.Popen(
@@ -99,6 +105,10 @@ class Node:
                 cwd="/", stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment(), start_new_session=True,
                 **self.account.spawn_arguments(),
             )  # fmt: skip
+        self._watchdog = subprocess.Popen(
+            ["/bin/sh", "-c", _WATCHDOG, "test-watchdog", str(self.process.pid)],
+            cwd="/", stdin=subprocess.PIPE, start_new_session=True, **self.account.spawn_arguments(),
+        )  # fmt: skip
         wait_until(self.answers, f"{self.name} answers: {self.log[-500:]}")
 
     def answers(self) -> bool:
@@ -119,7 +129,15 @@ class Node:
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
         return [self.process.pid, *map(int, children)]
 
+    def _end_watchdog(self) -> None:
+        """Before its pipe closes: by then the pid of a server that has ended may belong to another process."""
+        if self._watchdog is not None:
+            self._watchdog.kill()
+            self._watchdog.communicate()
+            self._watchdog = None
+
     def stop(self, number: int = signal.SIGINT) -> None:
+        self._end_watchdog()
         if self.process is not None and self.process.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.process.pid, signal.SIGCONT)
@@ -132,6 +150,7 @@ class Node:
 
     def kill(self) -> None:
         """Kills all its processes: to its clients this looks like a machine that lost power."""
+        self._end_watchdog()
         for pid in self.pids[::-1]:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)

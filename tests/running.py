@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import fcntl
 import functools
 import os
 import shutil
@@ -43,6 +44,9 @@ START_SECONDS = 180.0
 MEMORY = Path("/dev/shm")
 # What must be free, of it and of the machine's memory: twenty times what a run of four processes fills.
 MEMORY_BYTES = 8 << 30
+_PREFIX = "registry-test-"
+_LOCK = "lock"
+_NEW_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -84,14 +88,30 @@ class RunningServer:
 def data_folder() -> Iterator[Path]:
     """A temporary folder that the account running PostgreSQL can traverse; pytest's own are private to the current user.
 
-    It is in memory where there is room. TMPDIR names another place.
+    It is in memory where there is room; those of earlier runs that were killed are removed from there. TMPDIR names
+    another place.
     """
-    folder = Path(tempfile.mkdtemp(prefix="registry-test-", dir=_memory()))
+    memory = _memory()
+    if memory is not None:
+        _remove_abandoned(memory)
+    folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=memory))
     folder.chmod(0o711)
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with open(folder / _LOCK, "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@functools.cache
+def _remove_abandoned(memory: Path) -> None:
+    """Removes the data folders of processes that have ended: nobody holds their locks. New ones may not be locked yet."""
+    for path in memory.glob(f"{_PREFIX}*/{_LOCK}"):
+        with contextlib.suppress(OSError), open(path) as lock:
+            if time.time() - path.stat().st_mtime > _NEW_SECONDS:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(path.parent, ignore_errors=True)
 
 
 def _memory() -> Path | None:
