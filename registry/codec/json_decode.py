@@ -38,6 +38,7 @@ from registry.codec.model import (
 )
 from registry.codec.utf8 import decode_utf8
 
+_INT64_LETTERS = 20  # of -9223372036854775808
 # Digits become "0", all other bytes a blank: a run of 19 digits is an integer that may exceed int64.
 _DIGITS = bytes(0x30 if 0x30 <= code <= 0x39 else 0x20 for code in range(256))
 _LONG_INTEGER = b"0" * 19
@@ -212,6 +213,8 @@ def _integer(literal: str) -> int | float:
 
 
 def _verbatim_integer(literal: str) -> int | NumberLiteral:
+    if len(literal) > _INT64_LETTERS:  # Python converts no text of more than 4,300 digits
+        return NumberLiteral(literal)
     number = int(literal)
     return number if -(1 << 63) <= number < 1 << 63 else NumberLiteral(literal)
 

@@ -391,6 +391,10 @@ def body_encoding(content_type: str, *, protobuf: bool = False) -> str:
     return encoding
 
 
+def is_protobuf(content_type: str) -> bool:
+    return _ENCODINGS.get(_media_type(content_type) or "") == PROTOBUF
+
+
 def patch_type(content_type: str, *, builtin: bool = False) -> str:
     """Returns the media type of a patch, without parameters. Only built-in kinds take strategic merge patches."""
     media_type = content_type.partition(";")[0]

@@ -56,6 +56,7 @@ from registry.http.negotiation import (
     Representation,
     UnsupportedMediaType,
     body_encoding,
+    is_protobuf,
     negotiate,
     negotiate_plain,
     patch_type,
@@ -272,8 +273,9 @@ async def _negotiate(
 ) -> tuple[Representation, bytes, str]:
     """Returns the form of the answer, the body and its media type. Raises 406, 415 and 422 in upstream's order.
 
-    A patch is refused for its Content-Type first, an update for its options before that. A deletion has a media type
-    only if it has a body, so it is determined later (`_deletion_body`).
+    A patch is refused for its Content-Type first, an update for its options before that, and so is a create in protobuf:
+    that custom resources have no message is found when it is decoded. A deletion has a media type only if it has a body,
+    so it is determined later (`_deletion_body`).
     """
     verb, media_type, data = info.verb, "", b""
     if verb == "patch":
@@ -281,6 +283,8 @@ async def _negotiate(
     representation = _representation(served, info, verb, info.query, headers)
     if verb == "update":
         write_options(info.query, "UpdateOptions")
+    if verb == "create" and is_protobuf(headers.get(b"content-type", b"").decode("latin-1")):
+        write_options(info.query, "CreateOptions")
     if verb in ("create", "update"):
         media_type = _media_type(served, info.subresource, verb, headers)
     if verb in _WITH_BODY:

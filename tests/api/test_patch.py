@@ -78,6 +78,24 @@ async def test_an_invalid_patch_changes_nothing(
     assert (await shared_api.get(A)).ok() == made
 
 
+@pytest.mark.parametrize(
+    "change, code, reason",
+    [
+        ({}, 500, "InternalError"),
+        ({"resourceVersion": "1"}, 409, "Conflict"),
+        ({"resourceVersion": "x"}, 500, ""),
+        ({"resourceVersion": "1", "labels": {"-": "-"}}, 409, "Conflict"),
+    ],
+)
+async def test_a_patch_without_a_version_is_refused_after_a_conflict(
+    shared_api: Client, change: dict[str, Any], code: int, reason: str
+) -> None:
+    [made] = await make(shared_api, "a")
+    for path in (A, f"{A}/status"):
+        failure(await shared_api.patch(path, {"apiVersion": None, "metadata": change}), code, reason)
+    assert (await shared_api.get(A)).ok() == made
+
+
 @pytest.mark.parametrize("form", [MERGE, JSON_PATCH])
 async def test_a_malformed_patch_of_a_missing_object(shared_api: Client, form: str) -> None:
     assert failure(await shared_api.patch(A, "nonsense", form), 400, "BadRequest")["message"] == "invalid JSON patch"

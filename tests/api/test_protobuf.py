@@ -292,6 +292,16 @@ async def test_the_scale_of_a_custom_resource(api: Client) -> None:
 
 
 @shares_application
+async def test_options_are_validated_before_a_custom_resource_is_refused(shared_api: Client) -> None:
+    for query, code, reason in (
+        ("", 415, "UnsupportedMediaType"),
+        ("?dryRun=All", 415, "UnsupportedMediaType"),
+        ("?fieldManager=%00", 422, "Invalid"),
+    ):
+        failure(await shared_api.post(f"{WIDGETS}{query}", b"k8s\0", content_type=PROTOBUF), code, reason)
+
+
+@shares_application
 async def test_tables_are_not_available_in_protobuf(shared_api: Client) -> None:
     table = TABLE.replace("application/json", PROTOBUF)
     assert (await shared_api.get(MAPS, accept=table)).code == 406

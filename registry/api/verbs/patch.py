@@ -18,7 +18,6 @@ from registry.api.errors import (
     Qualified,
     StatusError,
     bad_request,
-    internal_error,
     invalid,
     plain_internal,
     unprocessable,
@@ -98,8 +97,6 @@ class PatchReader:
         obj = self._decode(request, old, self.result(request.served.kind.name, old))
         agree_on_namespace(request, obj)
         agree_on_name(request, obj)
-        if not obj.get("apiVersion"):
-            raise internal_error("Object 'apiVersion' is missing in 'object has no apiVersion field'")
         return obj
 
     def result(self, kind: str, old: Object) -> Any:

@@ -20,7 +20,7 @@ from registry.api.admission.options import write_options_json
 from registry.api.admission.quota import reserve_quota
 from registry.api.answers import ObjectAnswer
 from registry.api.bodies import decode_object
-from registry.api.errors import StatusError, conflict, invalid, modified, plain_internal
+from registry.api.errors import StatusError, conflict, internal_error, invalid, modified, plain_internal
 from registry.api.metadata import agree_on_name, agree_on_namespace, is_released, restore_for_update
 from registry.api.options import WriteOptions, manager_of, parse_revision, write_options
 from registry.api.ownership import own_update
@@ -138,8 +138,11 @@ class UpdateOperation(Operation[ObjectAnswer]):
         if self.view is not None:
             _check_revision(request, new, row)
             new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
-        elif request.catalog.admission is None:  # else after it, which may change the resource version
+        elif request.catalog.admission is None or not new.get("apiVersion"):
+            # Otherwise after admission, which may change the resource version.
             _check_revision(request, new, row)
+        if not new.get("apiVersion"):  # a patch of a custom resource has removed it (rest/update.go)
+            raise internal_error("Object 'apiVersion' is missing in 'object has no apiVersion field'")
         if not self.owned:
             # Ownership is computed before the server restores its own fields.
             written = request.served.strategy.as_written(new)
