@@ -17,7 +17,7 @@ from registry.api.request import Body, ResourceRequest
 from registry.api.served import Object, Served
 from registry.api.strategies.base import ObjectDecodeError
 from registry.codec.cbor import decode_cbor
-from registry.codec.go_text import cannot_be_handled_as, go_json, type_meta, type_meta_error
+from registry.codec.go_text import cannot_be_handled_as, go_json, go_quote, type_meta, type_meta_error
 from registry.codec.json_decode import decode_json, decode_verbatim_json, floats, has_float
 from registry.codec.model import Decoded, JsonNumberError
 from registry.codec.model import DecodeError as SyntaxFault
@@ -101,12 +101,13 @@ def note_fields(
     """Refuses duplicate and unknown fields, reports them as warnings, or ignores them, according to fieldValidation."""
     if not (decoded.duplicates or unknown) or options.field_validation == "Ignore":
         return
+    custom = not request.served.definition.builtin
     if options.field_validation == "Strict":
         if not obj.get("apiVersion"):
             raise bad_request("Object 'apiVersion' is missing in 'object has no apiVersion field'")
-        texts = field_faults(decoded.strict_errors(), unknown)
+        texts = field_faults(decoded.strict_errors(), unknown, custom=custom)
         raise cannot_be_handled(request.served, f"strict decoding error: {', '.join(texts)}", obj, wanted=obj["kind"])
-    request.context.warnings.extend(field_faults(decoded.duplicates, unknown))
+    request.context.warnings.extend(field_faults(decoded.duplicates, unknown, custom=custom))
 
 
 def verbatim(obj: Object, decoded: Decoded, data: bytes) -> Object:
@@ -122,10 +123,16 @@ def verbatim(obj: Object, decoded: Decoded, data: bytes) -> Object:
     return exact
 
 
-def field_faults(duplicates: list[str], unknown: list[str]) -> list[str]:
-    """`duplicates` are complete texts (JSON and YAML word them differently), `unknown` are paths."""
-    paths = (f'{"duplicate" if isinstance(path, RepeatedField) else "unknown"} field "{path}"' for path in unknown)
-    return [*dict.fromkeys(duplicates), *dict.fromkeys(paths)]
+def field_faults(duplicates: list[str], unknown: list[str], *, custom: bool = False) -> list[str]:
+    """`duplicates` are complete texts (JSON and YAML word them differently), `unknown` are paths.
+
+    `custom` says that these are of a custom resource, which upstream puts between quotes as they are."""
+
+    def fault(path: str) -> str:
+        quoted = f'"{path}"' if custom else go_quote(path)
+        return f"{'duplicate' if isinstance(path, RepeatedField) else 'unknown'} field {quoted}"
+
+    return [*dict.fromkeys(duplicates), *dict.fromkeys(map(fault, unknown))]
 
 
 def _parse(request: ResourceRequest, body: Body, options: WriteOptions) -> Decoded:

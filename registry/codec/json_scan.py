@@ -245,7 +245,7 @@ class _Scanner:
             if len(path) > _MAX_PATH:
                 path = path[:_MAX_PATH] + "..."
                 break
-        self.duplicates[f'duplicate field "{path}"'] = None
+        self.duplicates[f"duplicate field {go_quote(path)}"] = None
 
     # --- values
 

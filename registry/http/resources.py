@@ -273,9 +273,9 @@ async def _negotiate(
 ) -> tuple[Representation, bytes, str]:
     """Returns the form of the answer, the body and its media type. Raises 406, 415 and 422 in upstream's order.
 
-    A patch is refused for its Content-Type first, an update for its options before that, and so is a create in protobuf:
-    that custom resources have no message is found when it is decoded. A deletion has a media type only if it has a body,
-    so it is determined later (`_deletion_body`).
+    A patch is refused for its Content-Type first, an update for its options before that, and so is a create in
+    protobuf: that custom resources have no message is found when it is decoded. A deletion has a media type only if it
+    has a body, so it is determined later (`_deletion_body`).
     """
     verb, media_type, data = info.verb, "", b""
     if verb == "patch":

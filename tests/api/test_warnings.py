@@ -20,6 +20,28 @@ async def test_warns_of_unknown_fields(api: Client) -> None:
     assert answer.headers["warning"] == ['299 - "unknown field \\"spec.bogus\\""']
 
 
+@pytest.mark.parametrize(
+    ("body", "custom", "builtin"),
+    [
+        ('"\\\\pN":1', r'unknown field "\pN"', r'unknown field "\\pN"'),
+        ('"a\\"b":1', 'unknown field "a"b"', r'unknown field "a\"b"'),
+        ('"data":{"\\\\":"1","\\\\":"2"}', r'duplicate field "data.\\"', r'duplicate field "data.\\"'),
+    ],
+)
+async def test_fields_of_built_in_kinds_are_quoted(api: Client, body: str, custom: str, builtin: str) -> None:
+    """As are repeated ones of any kind; unknown ones of a custom resource are put between quotes as they are."""
+    widgets = f'{{"apiVersion":"{GROUP}/v1","kind":"Widget","metadata":{{"name":"a"}},{body}}}'
+    answer = await api.post(f"{WIDGETS}?dryRun=All&fieldValidation=Strict", widgets)
+    assert custom in answer.json["message"]
+    maps = f'{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"a"}},{body}}}'
+    path = "/api/v1/namespaces/default/configmaps"
+    answer = await api.post(f"{path}?dryRun=All&fieldValidation=Strict", maps)
+    assert builtin in answer.json["message"]
+    (await api.post(path, {"metadata": {"name": "a"}})).ok(201)
+    answer = await api.patch(f"{path}/a?fieldValidation=Strict", f"{{{body}}}")
+    assert builtin in answer.json["message"]
+
+
 async def test_a_refused_write_returns_its_own_warnings(api: Client) -> None:
     answer = await api.post(f"{WIDGETS}?fieldValidation=Strict", widget("a", bogus=1))
     assert answer.code == 400

@@ -14,14 +14,7 @@ from typing import Any
 
 from registry.api.answers import ObjectAnswer
 from registry.api.bodies import field_faults
-from registry.api.errors import (
-    Qualified,
-    StatusError,
-    bad_request,
-    invalid,
-    plain_internal,
-    unprocessable,
-)
+from registry.api.errors import Qualified, StatusError, bad_request, invalid, plain_internal, unprocessable
 from registry.api.metadata import agree_on_name, agree_on_namespace
 from registry.api.options import WriteOptions, manager_of, write_options
 from registry.api.request import Body, ResourceRequest
@@ -203,7 +196,8 @@ class PatchReader:
             raise self._refusal(served, result, text, error, refuse) from error
         if self._strategic is None:
             unknown = in_document_order(unknown)
-        self._report(request, field_faults(self.faults, unknown), text, refuse)
+        faults = field_faults(self.faults, unknown, custom=not served.definition.builtin)
+        self._report(request, faults, text, refuse)
         return obj
 
     def _refusal(

@@ -15,7 +15,7 @@ from typing import TypeVar
 from registry.apply.errors import PatchInapplicable, PatchTooLong, PatchUndecodable
 from registry.apply.patches.json_pointer import BadIndex, Pointed, copy_value, delete, get, index, insert
 from registry.apply.values import equal
-from registry.codec.go_text import json_type
+from registry.codec.go_text import go_quote, json_type
 from registry.schema.model import Json
 from registry.schema.values import deep_copy
 
@@ -76,7 +76,8 @@ def decode(document: Json, *, strict: bool = True) -> Patch:
             entry = {}
         if strict:
             _check_types(entry)
-            unknown.extend(f'json patch unknown field "[{position}].{name}"' for name in entry if name not in _MEMBERS)
+            names = [name for name in entry if name not in _MEMBERS]
+            unknown.extend(f"json patch unknown field {go_quote(f'[{position}].{name}')}" for name in names)
         operations.append(
             PatchOperation(_text(entry, "op"), _text(entry, "path"), _text(entry, "from"), entry.get("value"))
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from registry.codec.go_text import go_quote
 from registry.codec.model import Decoded
 from registry.codec.structs.base import RepeatedField, StructDecodeError
 from registry.codec.structs.structs import Struct, decode
@@ -25,4 +26,4 @@ def decode_file(struct: Struct, file: Decoded, api_versions: Sequence[str]) -> d
 
 
 def _fault(path: str) -> str:
-    return f'{"duplicate" if isinstance(path, RepeatedField) else "unknown"} field "{path}"'
+    return f"{'duplicate' if isinstance(path, RepeatedField) else 'unknown'} field {go_quote(path)}"

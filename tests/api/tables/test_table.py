@@ -230,10 +230,11 @@ def test_include_object(value: str, found: str) -> None:
     assert check_include_object(value) == found
 
 
-def test_bad_include_object() -> None:
+@pytest.mark.parametrize("value, shown", [("none", '"none"'), ('a"\0<', r'"a\"\u0000\u003c"')])
+def test_bad_include_object(value: str, shown: str) -> None:
     with pytest.raises(IncludeObjectError) as raised:
-        check_include_object("none")
+        check_include_object(value)
     assert str(raised.value) == (
-        'Unable to convert to Table as requested: includeObject: Invalid value: "none": '
+        f"Unable to convert to Table as requested: includeObject: Invalid value: {shown}: "
         "must be 'Metadata', 'Object', 'None', or empty"
     )
