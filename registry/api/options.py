@@ -246,14 +246,14 @@ def requested_revision(text: str) -> int:
     try:
         return parse_revision(text)
     except ValueError as error:
-        raise plain_internal(f'resourceVersion: Invalid value: "{text}": {error}') from error
+        raise plain_internal(f"resourceVersion: Invalid value: {go_quote(text)}: {error}") from error
 
 
 def parse_revision(text: str) -> int:
     """Returns a resource version as an integer. Raises a ValueError with the text of strconv.ParseUint."""
     if not _UNSIGNED.fullmatch(text):
-        raise ValueError(f'strconv.ParseUint: parsing "{text}": invalid syntax')
+        raise ValueError(f"strconv.ParseUint: parsing {go_quote(text)}: invalid syntax")
     number = _digits(text)
     if number is None or number >= 1 << 64:
-        raise ValueError(f'strconv.ParseUint: parsing "{text}": value out of range')
+        raise ValueError(f"strconv.ParseUint: parsing {go_quote(text)}: value out of range")
     return number

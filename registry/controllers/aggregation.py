@@ -47,8 +47,13 @@ async def reconcile(client: ControllerClient, key: ObjectKey) -> None:
         if rules is None:
             logger.info("%s of %s is not aggregated: its rules are too many", name, client.tenant.name)
             return
-        operation = force_apply(_configuration(name, rules), MANAGER, lambda role: bool(role.get("aggregationRule")))
+        configuration = _configuration(name, rules)
+        operation = force_apply(partial(_if_aggregated, configuration), MANAGER)
         await client.update(GROUP, "clusterroles", name, operation)
+
+
+def _if_aggregated(configuration: Object, role: Object) -> Object | None:
+    return configuration if role.get("aggregationRule") else None
 
 
 def _decode_roles(rows: Sequence[Row]) -> tuple[dict[ObjectKey, Object], int]:

@@ -11,6 +11,7 @@ from registry.admission.configuration import GROUP, VALIDATING_POLICIES
 from registry.admission.typecheck import TypedKind, type_warnings
 from registry.api.catalog import TenantCatalog
 from registry.api.served import Object
+from registry.api.verbs.apply import force_apply
 from registry.controllers.controller_client import ControllerClient
 from registry.definitions.model import Definition, Version
 from registry.store.types import ObjectKey, ResourceName
@@ -21,31 +22,29 @@ QUIET_SECONDS: Final = 0.5
 _MANAGER: Final = "validatingadmissionpolicy-status"
 
 
-class _Checked(Exception):
-    """Nothing is due."""
-
-
 async def reconcile(client: ControllerClient, key: ObjectKey) -> None:
     """Type checks one policy, unless that was done since its last change."""
     catalog = await client.catalog()
 
-    def with_status(old: Object) -> Object:
-        generation = old["metadata"].get("generation", 0)
-        status = old.get("status") or {}
+    def configure(policy: Object) -> Object | None:
+        generation = policy["metadata"].get("generation", 0)
+        status = policy.get("status") or {}
         if status.get("observedGeneration") == generation:
-            raise _Checked
-        warnings = type_warnings(old, lambda *resource: _kind(catalog, *resource), _param_kind(catalog, old))
-        checking = {"expressionWarnings": warnings} if warnings else {}
+            return None
+        warnings = type_warnings(policy, lambda *resource: _kind(catalog, *resource), _param_kind(catalog, policy))
+        # An empty list takes the place of warnings that were not applied, but written by a server before.
+        has_warnings = warnings or (status.get("typeChecking") or {}).get("expressionWarnings")
+        checking = {"expressionWarnings": warnings} if has_warnings else {}
         return {
-            **old,
-            "metadata": dict(old["metadata"]),
-            "status": {**status, "observedGeneration": generation, "typeChecking": checking},
+            "apiVersion": policy["apiVersion"],
+            "kind": policy["kind"],
+            "metadata": {"name": policy["metadata"]["name"]},
+            "status": {"observedGeneration": generation, "typeChecking": checking},
         }
 
-    try:
-        await client.with_manager(_MANAGER).change(GROUP, VALIDATING_POLICIES, key, with_status, "status")
-    except _Checked:
-        pass
+    await client.with_manager(_MANAGER).update(
+        GROUP, VALIDATING_POLICIES, key, force_apply(configure, _MANAGER), "status"
+    )
 
 
 def _kind(catalog: TenantCatalog, group: str, version: str, plural: str) -> TypedKind | None:

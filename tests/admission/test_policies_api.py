@@ -282,6 +282,20 @@ async def test_the_types_of_a_policy_are_checked(api: Client) -> None:
         return status.get("observedGeneration") == 1 and len(status["typeChecking"]["expressionWarnings"]) == 1
 
     await eventually(is_checked)
+    managed = (await api.get(f"{POLICIES}/p")).ok()["metadata"]["managedFields"]
+    [checked] = [entry for entry in managed if entry["manager"] == "validatingadmissionpolicy-status"]
+    assert (checked["operation"], checked["subresource"]) == ("Apply", "status")
+    assert checked["fieldsV1"]["f:status"] == {
+        "f:observedGeneration": {},
+        "f:typeChecking": {"f:expressionWarnings": {}},
+    }
+    (await api.patch(f"{POLICIES}/p", {"spec": {"validations": [{"expression": "object.spec.size > 1"}]}})).ok()
+
+    async def is_without_warnings() -> bool:
+        status = (await api.get(f"{POLICIES}/p")).ok()["status"]
+        return (status["observedGeneration"], status["typeChecking"]) == (2, {})
+
+    await eventually(is_without_warnings)
 
 
 async def test_a_write_succeeds_while_policies_change_constantly(api: Client) -> None:

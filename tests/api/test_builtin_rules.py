@@ -10,6 +10,7 @@ import pytest
 
 from tests.api.client import APPLY, MERGE, TABLE, Client
 from tests.api.errors import failure
+from tests.api.widgets import GROUP
 from tests.application import shares_application, shares_tenant
 
 pytestmark = [shares_application, shares_tenant]
@@ -57,6 +58,28 @@ async def test_causes_are_repeated_by_each_validator(
 def _counts(status: dict[str, Any]) -> tuple[int, int]:
     fields = Counter(cause["field"] for cause in status["details"]["causes"])
     return fields["metadata.labels"], fields["metadata.finalizers[0]"]
+
+
+@pytest.mark.parametrize("path, order", [(f"{CORE}/configmaps", [0, 1, 0, 1]), (f"{RBAC}/roles", [0, 0, 1, 1])])
+async def test_errors_of_a_changed_role_are_those_of_the_whole_object_first(
+    api: Client, path: str, order: list[int]
+) -> None:
+    (await api.post(path, {"metadata": {"name": "order"}})).ok(201)
+    change = {"metadata": {"finalizers": ["x", "a/b/c"]}}
+    causes = failure(await api.patch(f"{path}/order", change), 422, "Invalid")["details"]["causes"]
+    fields = ["metadata.finalizers", "metadata.finalizers[0]"]
+    assert [cause["field"] for cause in causes] == [fields[position] for position in order]
+
+
+@pytest.mark.parametrize("named", [True, False])
+async def test_a_definition_of_a_collection_is_deleted_as_any_other_object(api: Client, named: bool) -> None:
+    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    name = f"widgets.{GROUP}"
+    options = {"preconditions": {"uid": "other"}, "dryRun": ["All"]}
+    target = f"{path}/{name}" if named else f"{path}?fieldSelector=metadata.name={name}"
+    status = failure(await api.delete(target, options), 409, "Conflict")
+    assert ("failed: UID in precondition" in status["message"]) is named
+    assert status["details"]["kind"] == ("customresourcedefinitions" if named else "CustomResourceDefinition")
 
 
 async def test_namespaces_cannot_be_selected_by_namespace(api: Client) -> None:

@@ -64,21 +64,26 @@ async def test_integers_in_range(shared_api: Client, query: str) -> None:
 
 
 @shares_application
-@pytest.mark.parametrize("revision", [LONG, "9" * 20, "1_0", "\u0663", "\u00b2", "-1"])
+@pytest.mark.parametrize("revision", [LONG, "9" * 20, "1_0", "\u0663", "\u00b2", "-1", 'a"\\'])
 async def test_invalid_resource_versions(shared_api: Client, revision: str) -> None:
+    shown = revision.replace("\\", "\\\\").replace('"', '\\"')
     await make(shared_api, "a")
     status = failure(await shared_api.get(f"{WIDGETS}?resourceVersion={quote(revision)}"), 400, "BadRequest")
     assert "strconv.ParseUint: parsing" in status["message"]
     body = widget("a", metadata={"resourceVersion": revision})
     answer = await shared_api.put(f"{WIDGETS}/a", body)
-    assert answer.json["message"].startswith(f'strconv.ParseUint: parsing "{revision}": ')
+    assert answer.json["message"].startswith(f'strconv.ParseUint: parsing "{shown}": ')
     # As recorded from kube-apiserver 1.36.2: also of an apply that would create the object.
     answer = await shared_api.patch(
         f"{WIDGETS}/b?fieldManager=m", widget("b", metadata={"resourceVersion": revision}), APPLY
     )
     assert answer.code == 500
-    assert answer.json["message"].startswith(f'strconv.ParseUint: parsing "{revision}": ')
+    assert answer.json["message"].startswith(f'strconv.ParseUint: parsing "{shown}": ')
     assert (await shared_api.get(f"{WIDGETS}/b")).code == 404
+    # Events are not in the watch cache, which answers so.
+    for path, code, reason in ((f"{WIDGETS}/a", 500, ""), ("/api/v1/namespaces/default/events/a", 400, "BadRequest")):
+        status = failure(await shared_api.get(f"{path}?resourceVersion={quote(revision)}"), code, reason)
+        assert f'resourceVersion: Invalid value: "{shown}": strconv.ParseUint: parsing "{shown}": ' in status["message"]
     # A create ignores what is none.
     (await shared_api.post(WIDGETS, widget("b", metadata={"resourceVersion": revision}))).ok(201)
 

@@ -7,11 +7,12 @@ pkg/registry/rbac/{role,clusterrole,rolebinding,clusterrolebinding}/{strategy.go
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from registry.admission.selectors import selector_errors
 from registry.api.strategies.base import Context, Object
+from registry.api.strategies.builtin import with_revision
 from registry.api.strategies.typed import TypedStrategy
 from registry.authorization.authorizer import TENANT_BYTES
 from registry.authorization.rbac.model import (
@@ -27,6 +28,7 @@ from registry.builtin.structs import RBAC
 from registry.codec.go_text import GoText, go_json
 from registry.schema.field import FieldError, invalid, not_supported, required
 from registry.schema.names import NameFunction, name_is_dns_subdomain, name_is_path_segment, name_is_stored_segment
+from registry.schema.objectmeta.rules import validate_common_fields
 
 _ROLE_KINDS = ("Role", "ClusterRole")
 _WHAT = "roles and bindings"
@@ -60,8 +62,13 @@ class _RbacStrategy(TypedStrategy, ABC):
     def check_grant(self, new: Object, old: Object | None, context: Context) -> None:
         """Raises a StatusError if the writer would grant rights that they lack."""
 
+    def validate_update(self, new: Object, old: Object, warnings: list[str]) -> Sequence[FieldError]:
+        errors = validate_common_fields(with_revision(new, old), old["metadata"], namespaced=self.definition.namespaced)
+        return self._with_declared_last(errors + self.update_errors(new, old))
+
     def update_errors(self, new: Object, old: Object) -> list[FieldError]:
-        return self.errors(new)
+        """Unlike those of other kinds, errors of the whole object come before those of the change of its metadata."""
+        return self.errors(new) + self.meta_change_errors(new, old)
 
 
 def _only_collected(new: Object, old: Object) -> bool:

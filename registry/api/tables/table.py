@@ -61,7 +61,7 @@ def check_include_object(value: str) -> str:
     if not value:
         return INCLUDE_METADATA
     raise IncludeObjectError(
-        f'Unable to convert to Table as requested: includeObject: Invalid value: {go_json(value)}: '
+        f"Unable to convert to Table as requested: includeObject: Invalid value: {go_json(value)}: "
         "must be 'Metadata', 'Object', 'None', or empty"
     )
 

@@ -50,11 +50,12 @@ async def apply(request: ResourceRequest, body: Body, options: WriteOptions) -> 
     return await run(request, UpdateOperation(merge, "apply", manager, options, owned=True, create=missing))
 
 
-def force_apply(configuration: Object, manager: str, where: Callable[[Object], bool]) -> UpdateOperation:
-    """Returns the operation by which the server itself applies a configuration to an object that `where` selects."""
+def force_apply(configure: Callable[[Object], Object | None], manager: str) -> UpdateOperation:
+    """Returns the operation by which the server itself applies a configuration: what `configure` returns, if any."""
 
     def merge(request: ResourceRequest, old: Object) -> Object:
-        if not where(old):
+        configuration = configure(old)
+        if configuration is None:
             return copy_of(old)
         result = own_apply(request, old, configuration, manager, force=True)
         return copy_of(result) if has_same_contents(old, result) else _complete(request, result, configuration)

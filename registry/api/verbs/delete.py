@@ -70,7 +70,7 @@ class DeleteOperation(Operation[Answer]):
 
     def review_options(self, request: ResourceRequest, start: Start) -> Mapping[str, Any]:
         options = self.options
-        if self.named and _is_of_its_own(request.served):
+        if self._is_of_its_own(request.served):
             assert start.row is not None
             # The uid, if one was given, has been compared.
             wanted = replace_fields(options.preconditions or Preconditions(), uid=start.row.uid)
@@ -85,8 +85,24 @@ class DeleteOperation(Operation[Answer]):
     async def make(self, request: ResourceRequest, start: Start) -> Draft:
         assert start.row is not None
         old = await request.object(start.row)
-        _check_preconditions(request, start.row, self.options)
+        self._check_preconditions(request, start.row)
         return Draft(start, request.name if self.named else "", old, copy_of(old))
+
+    def _is_of_its_own(self, served: Served) -> bool:
+        """Whether upstream the kind has its own deletion, with the uid as precondition and the errors of the storage.
+
+        Objects of a collection are deleted as of any other kind.
+        """
+        is_own = served.definition.builtin and served.kind.name in ("Namespace", "CustomResourceDefinition")
+        return self.named and is_own
+
+    def _check_preconditions(self, request: ResourceRequest, row: Row) -> None:
+        wanted, of_its_own = self.options.preconditions or Preconditions(), self._is_of_its_own(request.served)
+        if wanted.uid is not None and wanted.uid != row.uid:
+            raise _precondition(request, "UID", wanted.uid, row.uid, of_its_own=of_its_own)
+        if wanted.resource_version is not None and wanted.resource_version != str(row.revision):
+            revision = str(row.revision)
+            raise _precondition(request, "ResourceVersion", wanted.resource_version, revision, of_its_own=of_its_own)
 
     def present(self, draft: Draft) -> tuple[Object | None, Object | None]:
         """Presents the old object only: there is no new one that admission could change."""
@@ -145,24 +161,11 @@ class DeleteOperation(Operation[Answer]):
         return answer
 
 
-def _check_preconditions(request: ResourceRequest, row: Row, options: DeleteOptions) -> None:
-    wanted = options.preconditions or Preconditions()
-    if wanted.uid is not None and wanted.uid != row.uid:
-        raise _precondition(request, "UID", wanted.uid, row.uid)
-    if wanted.resource_version is not None and wanted.resource_version != str(row.revision):
-        raise _precondition(request, "ResourceVersion", wanted.resource_version, str(row.revision))
-
-
-def _is_of_its_own(served: Served) -> bool:
-    """Whether upstream the kind has its own deletion, with the uid as precondition and the errors of the storage."""
-    return served.definition.builtin and served.kind.name in ("Namespace", "CustomResourceDefinition")
-
-
-def _precondition(request: ResourceRequest, what: str, wanted: str, actual: str) -> StatusError:
+def _precondition(request: ResourceRequest, what: str, wanted: str, actual: str, *, of_its_own: bool) -> StatusError:
     ending = "The object might have been " + ("deleted and then recreated" if what == "UID" else "modified")
     why = f"the {what} in the precondition ({wanted}) does not match the {what} in record ({actual}). {ending}"
     served = request.served
-    if _is_of_its_own(served):
+    if of_its_own:
         is_lower = emulated().is_1_37 and served.kind.name == "CustomResourceDefinition"
         begin = "precondition" if is_lower else "Precondition"
         why = f"{begin} failed: {what} in precondition: {wanted}, {what} in object meta: {actual}"

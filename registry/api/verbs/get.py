@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from registry.api.answers import ObjectAnswer
 from registry.api.errors import bad_request
-from registry.api.freshness import wait_for_revision
+from registry.api.freshness import EVENTS, wait_for_revision
 from registry.api.options import exports, first, requested_revision
 from registry.api.request import ResourceRequest
+from registry.api.verbs.selection import list_revision
 
 
 async def get(request: ResourceRequest) -> ObjectAnswer:
@@ -23,4 +24,10 @@ async def begin_get(request: ResourceRequest) -> None:
     if exports(request.query):
         raise bad_request("the export parameter, deprecated since v1.14, is no longer supported")
     if text := first(request.query, "resourceVersion"):
-        await wait_for_revision(request, requested_revision(text))
+        await wait_for_revision(request, _revision(request, text))
+
+
+def _revision(request: ResourceRequest, text: str) -> int:
+    """Returns the resource version of a get. An invalid one is a 400, as in a list, for events, which are not in
+    kube-apiserver's watch cache."""
+    return list_revision(text) if request.served.resource_name == EVENTS else requested_revision(text)

@@ -27,6 +27,7 @@ from registry.api.selectors.labels import parse_label_selector
 from registry.api.selectors.requirements import FIELD_PREFIX
 from registry.api.served import Served, field_value
 from registry.api.verbs.readable import readable
+from registry.codec.go_text import go_quote
 from registry.codec.stored import decode_stored
 from registry.flowcontrol.evaluation import LARGE_BYTES, evaluate
 from registry.flowcontrol.time_slice import TimeSlice
@@ -327,7 +328,9 @@ def list_revision(text: str) -> int:
     try:
         return parse_revision(text) if text else 0
     except ValueError as error:
-        raise bad_request(f'invalid resource version: resourceVersion: Invalid value: "{text}": {error}') from error
+        raise bad_request(
+            f"invalid resource version: resourceVersion: Invalid value: {go_quote(text)}: {error}"
+        ) from error
 
 
 def _terms(request: ResourceRequest, text: str, *, by_identity: bool) -> Sequence[FieldTerm]:
