@@ -77,10 +77,15 @@ def _resolve(text: str) -> Scalar:
     digits = text.replace("_", "")
     match = _INTEGER.match(digits)
     if match is not None and len(digits) <= _MAX_INTEGER_DIGITS:
-        return _integer(match)
+        number = _integer(match)
+        if -(1 << 63) <= number < 1 << 63:
+            return number
+        if 0 < number < 1 << 64:
+            return float(number)
+    # Beyond 64 bits only decimal digits are a number, and those of an octal one are taken for decimal.
     if _DECIMAL.match(digits):
-        number = _finite(digits)
-        return text if isinstance(number, str) else number
+        finite = _finite(digits)
+        return text if isinstance(finite, str) else finite
     return text
 
 
@@ -127,7 +132,7 @@ def _finite(text: str) -> float | str:
     return text if number in (_INFINITY, -_INFINITY) else number
 
 
-def _integer(match: re.Match[str]) -> int | float:
+def _integer(match: re.Match[str]) -> int:
     sign, hexadecimal, binary, octal, decimal = match.groups()
     if hexadecimal:
         number = int(hexadecimal, 16)
@@ -137,8 +142,7 @@ def _integer(match: re.Match[str]) -> int | float:
         number = int(octal, 8)
     else:
         number = int(decimal)
-    number = -number if sign == "-" else number
-    return number if -(1 << 63) <= number < 1 << 63 else float(number)
+    return -number if sign == "-" else number
 
 
 def _binary(text: str) -> str:

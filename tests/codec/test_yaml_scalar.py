@@ -121,3 +121,22 @@ def test_tagged(tag: str, text: str, expected: Scalar) -> None:
 )
 def test_timestamps(text: str, expected: bool) -> None:
     assert is_timestamp(text) is expected
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("0xFFFFFFFFFFFFFFFF", 18446744073709551615.0),
+        ("0xFFFFFFFFFFFFFFFFF", "0xFFFFFFFFFFFFFFFFF"),
+        ("-0xFFFFFFFFFFFFFFFF", "-0xFFFFFFFFFFFFFFFF"),
+        ("0o" + "7" * 30, "0o" + "7" * 30),
+        ("0b" + "1" * 70, "0b" + "1" * 70),
+        ("0" + "7" * 30, 7.777777777777778e29),
+        ("1" * 20, 11111111111111111111.0),
+        *((sign + "1" * digits, sign + "1" * digits) for sign in ("", "-", "+") for digits in (400, 5000)),
+    ],
+)
+def test_integers_beyond_64_bits(text: str, expected: Scalar) -> None:
+    """As go-yaml: of those beyond a uint64 decimal ones are floats, if there is one, and others are texts."""
+    assert resolve_plain(text) == expected
+    assert type(resolve_plain(text)) is type(expected)

@@ -1,9 +1,9 @@
 """IP addresses and CIDRs in fields that are older than strict validation.
 
-These fields take leading zeros, IPv4-mapped addresses, and CIDRs with bits beyond the prefix; warnings name the
-standard form.
+What a field had before stays valid: leading zeros, IPv4-mapped addresses, and CIDRs with bits beyond the prefix, of
+which warnings name the standard form. IPv6 addresses need not be in canonical form.
 
-Follows apimachinery pkg/util/validation/ip.go with StrictIPCIDRValidation off, and ValidateEndpointIP of
+Follows apimachinery pkg/util/validation/ip.go with StrictIPCIDRValidation on, as since 1.36, and ValidateEndpointIP of
 kubernetes pkg/apis/core/validation/validation.go.
 """
 
@@ -32,7 +32,15 @@ def is_ipv6(text: str) -> bool:
 
 def ip_errors(path: str, text: str, before: Collection[str]) -> list[FieldError]:
     """Returns the error of an address; what was accepted `before` stays valid."""
-    return [] if text in before or is_ip(text) else [invalid(path, text, _NOT_AN_IP)]
+    if text in before:
+        return []
+    if not is_ip(text):
+        return [invalid(path, text, _NOT_AN_IP)]
+    address = _standard_address(text)
+    if address is None:
+        return [invalid(path, text, "must not have leading 0s")]
+    is_mapped = unmapped(address) is not address
+    return [invalid(path, text, "must not be an IPv4-mapped IPv6 address")] if is_mapped else []
 
 
 def endpoint_ip_errors(path: str, text: str, before: Collection[str]) -> list[FieldError]:
@@ -61,7 +69,20 @@ def _is_link_local_multicast(address: Address) -> bool:
 
 
 def cidr_errors(path: str, text: str, before: Collection[str] = ()) -> list[FieldError]:
-    return [] if text in before or lenient_network(text) is not None else [invalid(path, text, _NOT_A_CIDR)]
+    if text in before:
+        return []
+    parsed = lenient_network(text)
+    if parsed is None:
+        return [invalid(path, text, _NOT_A_CIDR)]
+    bare, _, digits = text.partition("/")
+    address = _standard_address(bare)
+    if address is None or digits != str(int(digits)):
+        return [invalid(path, text, "must not have leading 0s in IP or prefix length")]
+    if unmapped(address) is not address:
+        return [invalid(path, text, "must not have an IPv4-mapped IPv6 address")]
+    if ipaddress.ip_network((address.packed, int(digits)), strict=False).network_address != address:
+        return [invalid(path, text, "must not have bits set beyond the prefix length")]
+    return []
 
 
 def ip_warnings(path: str, text: str) -> Iterator[str]:
@@ -98,10 +119,15 @@ def cidr_warnings(path: str, text: str) -> Iterator[str]:
         yield f"{path}: IPv6 CIDR value {go_quote(text)} should be in RFC 5952 canonical format ({go_quote(canonical)})"
 
 
+def _standard_address(text: str) -> Address | None:
+    """Returns an address that net/netip parses: one without leading zeros."""
+    try:
+        return ipaddress.ip_address(text)
+    except ValueError:
+        return None
+
+
 def _is_strict(text: str) -> bool:
     """Whether net/netip parses an address, and it is not IPv4-mapped."""
-    try:
-        address = ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return unmapped(address) is address
+    address = _standard_address(text)
+    return address is not None and unmapped(address) is address
