@@ -6,9 +6,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 # Arguments of `registry serve`: make serve ARGS="--port 8443"
 ARGS ?=
-# Tests wait for servers and timers: with two on two cores a third of the processor time was left over; with three, areas
-# that were measured needed the processor for half to three fifths of their time.
-TEST_PROCESSES ?= 4
+# Tests wait for servers and timers: with four on two cores, a quarter of the processor time was left over.
+TEST_PROCESSES ?= 6
 # Where this is set, each process that a test starts would compile the whole package again: half of a server's start.
 export PYTHONDONTWRITEBYTECODE :=
 TOOLS := $(VENV)/tools
