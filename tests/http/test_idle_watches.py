@@ -54,16 +54,17 @@ async def test_an_idle_watch_takes_little(api: Client) -> None:
     async with contextlib.AsyncExitStack() as stack:
         port = await _serve(stack, api)
         stack.enter_context(contextlib.closing(await _watch(api, port)))  # what only the first of them needs
-        await asyncio.sleep(0.1)
         gc.collect()
-        tasks = len(asyncio.all_tasks())
+        before = asyncio.all_tasks()  # some of which may end
         tracemalloc.start()
         stack.callback(tracemalloc.stop)
         for _ in range(WATCHES):
             stack.enter_context(contextlib.closing(await _watch(api, port)))
-        await asyncio.sleep(0.1)  # the tasks that have answered end
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while len(asyncio.all_tasks() - before) > WATCHES:
+                await asyncio.sleep(0.01)  # the tasks that have answered end
         gc.collect()
-        assert len(asyncio.all_tasks()) - tasks == WATCHES
+        assert len(asyncio.all_tasks() - before) == WATCHES
         assert tracemalloc.get_traced_memory()[0] / WATCHES < MOST_BYTES
 
 
