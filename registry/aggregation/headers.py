@@ -32,7 +32,7 @@ _OURS: Final = frozenset(
     {b"host", b"authorization", b"cookie", b"audit-id", b"expect", b"content-length", b"x-forwarded-for",
      b"x-forwarded-host", b"x-forwarded-proto", b"x-forwarded-uri"}
 )  # fmt: skip
-_IDENTITY_PREFIXES: Final = ("x-remote-", "impersonate-")
+_IDENTITY_PREFIXES: Final = (b"x-remote-", b"impersonate-")
 # Browsers would treat these as this server's own, which has a Date of its own in every answer.
 _NOT_ANSWERED: Final = frozenset(
     {b"set-cookie", b"strict-transport-security", b"content-security-policy", b"x-content-type-options", b"alt-svc",
@@ -40,6 +40,11 @@ _NOT_ANSWERED: Final = frozenset(
 )  # fmt: skip
 _SANDBOX: Final = (b"content-security-policy", b"sandbox; default-src 'none'")
 
+# Segments that some servers drop, or take for the parent of what is before them.
+_RESOLVED: Final = frozenset({"", ".", ".."})
+
+# What no value of a header has (RFC 9110, 5.5).
+_control: Final = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 # Anything but a token character of RFC 9110; "%" is escaped as well.
 _key_escaped: Final = re.compile(rb"[^!#$&'*+\-.^_`|~0-9A-Za-z]")
 
@@ -58,7 +63,7 @@ def target(path: str, query: Mapping[str, Sequence[str]]) -> bytes:
 
 def is_plain_path(path: str) -> bool:
     """Whether every server resolves this path to the authorized one: it has no empty or dot segments."""
-    return not any(segment in ("", ".", "..") for segment in path.strip("/").split("/"))
+    return _RESOLVED.isdisjoint(path.strip("/").split("/"))
 
 
 def request_head(
@@ -151,11 +156,11 @@ def _named_by_connection(headers: Iterable[tuple[bytes, bytes]]) -> frozenset[by
 
 def _tells_identity(name: bytes) -> bool:
     """Whether a server might read the header as an identity header; some treat `_` as `-`."""
-    return name.decode("latin-1").replace("_", "-").startswith(_IDENTITY_PREFIXES)
+    return name.replace(b"_", b"-").startswith(_IDENTITY_PREFIXES)
 
 
 def _value(text: str) -> bytes:
     encoded = text.encode()
-    if any((code < 0x20 and code != 0x09) or code == 0x7F for code in encoded):
+    if _control.search(encoded) is not None:
         raise InvalidHeader("net/http: invalid header field value for a user, a group or what is known of a user")
     return encoded

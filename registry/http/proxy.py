@@ -34,7 +34,7 @@ from registry.webhooks.streaming import PooledServer
 
 # The longest that a server takes the rest of what a client has sent before it disconnected.
 _REST_SECONDS: Final = 5.0
-# While a server answers within this time, nothing waits for this process to stop.
+# A request that is answered within this time needs neither a timeout nor checks.
 _PROMPT_SECONDS: Final = 0.05
 # How often a watch, a tunnel or an upload is checked: its tenant may have been deleted.
 _CHECK_SECONDS: Final = 5.0
@@ -72,10 +72,28 @@ class ProxiedRequest:
         self._state: RequestState = scope[STATE]
         self._upgrade = fields.upgrade_of(self._state.headers)
         self._started = False
+        # While an exchange is under way, and whether none may be any more.
+        self._connection: HttpConnection | None = None
+        self._is_closed = False
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def run(self) -> None:
-        """Raises ClientGone, and ServerUnavailable before anything is sent; never Lost."""
+    async def run(self, seconds: float | None) -> None:
+        """Raises ClientGone, TimeoutError after `seconds`, ServerUnavailable before anything is sent; never Lost."""
+        loop = asyncio.get_running_loop()
+        until = None if seconds is None else loop.time() + seconds
+        async with asyncio.timeout(None) as limit:
+            # The only timer of most requests: the others start when it ends.
+            prompt = loop.call_later(_PROMPT_SECONDS, self._limit, limit, until)
+            try:
+                await self._serve()
+            finally:
+                prompt.cancel()
+
+    def _limit(self, limit: asyncio.Timeout, until: float | None) -> None:
+        limit.reschedule(until)
+        self._begin(self._close_when_over())
+
+    async def _serve(self) -> None:
         tenant = self._state.authorized.tenant
         try:
             target = await self._backends.server(tenant, self._server)
@@ -113,7 +131,9 @@ class ProxiedRequest:
         """Returns False if a kept connection, closed by the server, failed a `repeatable` request."""
         method, connections = self._scope["method"], self._backends.connections
         connection = await connections.acquire(target, fresh=method not in _REPEATABLE, new=new)
-        timer = asyncio.get_running_loop().call_later(_PROMPT_SECONDS, self._close_when_over, connection)
+        self._connection = connection
+        if self._is_closed:
+            connection.close()
         try:
             connection.begin(request, is_whole=not more, has_answer_body=method != "HEAD")
             if more:
@@ -127,7 +147,7 @@ class ProxiedRequest:
             await self._answer(connection, head)
             return True
         finally:
-            timer.cancel()
+            self._connection = None
             connections.release(target, connection)
 
     async def _first_part(self) -> tuple[bytes, bool]:
@@ -189,17 +209,15 @@ class ProxiedRequest:
         if self._state.upload is not None:
             self._state.upload.end()
 
-    def _close_when_over(self, connection: HttpConnection) -> None:
+    async def _close_when_over(self) -> None:
         """Closes the connection when this process stops, or the request may not continue."""
-
-        async def close() -> None:
-            while not self._stopping.is_set() and await self._may_continue():
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(_CHECK_SECONDS):
-                        await self._stopping.wait()
-            connection.close()
-
-        self._begin(close())
+        while not self._stopping.is_set() and await self._may_continue():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_CHECK_SECONDS):
+                    await self._stopping.wait()
+        self._is_closed = True
+        if self._connection is not None:
+            self._connection.close()
 
     def _begin(self, work: Coroutine[None, None, None]) -> None:
         self._tasks.add(asyncio.create_task(work))

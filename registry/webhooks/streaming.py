@@ -7,7 +7,9 @@ of connections, and the number of idle ones is bounded.
 from __future__ import annotations
 
 import asyncio
+import math
 import ssl
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -28,6 +30,8 @@ _OWN_OF_PROCESS: Final = 256
 _IDLE_OF_SERVER: Final = 16
 _IDLE: Final = 512
 _IDLE_SECONDS: Final = 30.0
+# The shortest time between two looks at the idle connections.
+_EXPIRY_SECONDS: Final = 1.0
 # Servers close idle connections after some seconds (uvicorn after 5): a request that must not be sent twice uses one
 # that was used recently.
 _FRESH_SECONDS: Final = 2.0
@@ -53,15 +57,22 @@ class PooledServer:
     identity: Hashable
     context: ssl.SSLContext = field(compare=False)
 
+    def __hash__(self) -> int:
+        # Enough to tell most servers apart. A hash of all fields takes ten times as long, several times a request.
+        return hash((self.owner, self.origin.host, self.origin.port))
+
 
 class Connections:
     def __init__(self, dialer: Dialer, timeouts: ConnectTimeouts = _TIMEOUTS, *, most_idle: int = _IDLE) -> None:
         self._dialer = dialer
         self._timeouts = timeouts
         self._most_idle = most_idle
-        # By server, the one used last at the end; with its expiry timer, and since when it is idle.
-        self._idle: dict[PooledServer, list[tuple[HttpConnection, asyncio.TimerHandle, float]]] = {}
+        # By server, the one used last at the end; with the time since when it is idle.
+        self._idle: dict[PooledServer, list[tuple[HttpConnection, float]]] = {}
         self._idle_count = 0
+        self._idle_of_tenants: Counter[int] = Counter()
+        # Exists while there are idle connections: one for each would be started and cancelled by each request.
+        self._expiry: asyncio.TimerHandle | None = None
         self._of_tenants: dict[int, int] = {}
         self._total = 0  # of all tenants
         self._shares: LruCache[int, LoopShare] = LruCache(_SHARES)
@@ -96,9 +107,12 @@ class Connections:
         idle = self._idle.get(server, [])
         if connection.is_reusable and not connection.is_lost and self._has_room(server, idle):
             loop = asyncio.get_running_loop()
-            timer = loop.call_later(_IDLE_SECONDS, self._expire, server, connection)
-            self._idle.setdefault(server, idle).append((connection, timer, loop.time()))
-            self._idle_count += 1
+            if not idle:
+                self._idle[server] = idle
+            idle.append((connection, loop.time()))
+            self._count_idle(server, idle, 1)
+            if self._expiry is None:
+                self._expiry = loop.call_later(_IDLE_SECONDS, self._expire)
             return
         connection.close()
         self._count(server.owner, -1)
@@ -108,22 +122,21 @@ class Connections:
             while (connection := self._take_idle(server, fresh=False)) is not None:
                 connection.close()
                 self._count(server.owner, -1)
+        if self._expiry is not None:
+            self._expiry.cancel()
+            self._expiry = None
 
     def _has_room(self, server: PooledServer, idle: Sequence[object]) -> bool:
         """Returns whether one more may be kept: a tenant with many servers leaves half of the room to others."""
         if len(idle) >= _IDLE_OF_SERVER or self._idle_count >= self._most_idle:
             return False
-        of_tenant = sum(len(kept) for other, kept in self._idle.items() if other.owner == server.owner)
-        return of_tenant < self._most_idle // 2
+        return self._idle_of_tenants[server.owner] < self._most_idle // 2
 
     def _take_idle(self, server: PooledServer, *, fresh: bool) -> HttpConnection | None:
         idle = self._idle.get(server)
         while idle:
-            connection, timer, since = idle.pop()
-            self._idle_count -= 1
-            if not idle:
-                del self._idle[server]
-            timer.cancel()
+            connection, since = idle.pop()
+            self._count_idle(server, idle, -1)
             if not connection.is_lost:
                 if not fresh or asyncio.get_running_loop().time() - since < _FRESH_SECONDS:
                     return connection
@@ -131,18 +144,29 @@ class Connections:
             self._count(server.owner, -1)
         return None
 
-    def _expire(self, server: PooledServer, connection: HttpConnection) -> None:
-        idle = self._idle.get(server, [])
-        left = [entry for entry in idle if entry[0] is not connection]
-        if len(left) == len(idle):
-            return
-        self._idle_count -= 1
-        if left:
-            self._idle[server] = left
-        else:
+    def _expire(self) -> None:
+        """Closes the connections that have been idle for long."""
+        loop = asyncio.get_running_loop()
+        now, next_since = loop.time(), math.inf
+        for server, idle in list(self._idle.items()):
+            while idle and idle[0][1] + _IDLE_SECONDS <= now:
+                connection, _ = idle.pop(0)
+                self._count_idle(server, idle, -1)
+                connection.close()
+                self._count(server.owner, -1)
+            if idle:
+                next_since = min(next_since, idle[0][1])
+        seconds = max(next_since + _IDLE_SECONDS - now, _EXPIRY_SECONDS)
+        self._expiry = loop.call_later(seconds, self._expire) if self._idle else None
+
+    def _count_idle(self, server: PooledServer, idle: Sequence[object], more: int) -> None:
+        """Counts a connection that has been added to the `idle` ones of a server, or removed from them."""
+        self._idle_count += more
+        self._idle_of_tenants[server.owner] += more
+        if not self._idle_of_tenants[server.owner]:
+            del self._idle_of_tenants[server.owner]
+        if not idle:
             del self._idle[server]
-        connection.close()
-        self._count(server.owner, -1)
 
     def _count(self, owner: int, more: int, *, own: bool = False) -> None:
         count, total = self._of_tenants.get(owner, 0) + more, self._total + more

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import ssl
 import time
 import weakref
@@ -65,7 +64,7 @@ class TlsContexts:
         """
         if len(ca) > BUNDLE_LIMIT:
             raise Unreachable(f"tls: the CA bundle is longer than {BUNDLE_LIMIT} bytes")
-        key = (tenant, hashlib.sha256(ca.encode()).hexdigest() if ca else "", insecure)
+        key = (tenant, ca, insecure)
         if (found := self._find(key)) is not None:
             return found
         async with self._making.hold(tenant):

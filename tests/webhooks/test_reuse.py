@@ -13,6 +13,7 @@ from registry.webhooks.egress import EgressPolicy
 from registry.webhooks.http1 import HttpConnection
 from registry.webhooks.https import HttpsClient
 from registry.webhooks.streaming import Connections, PooledServer, TooManyConnections
+from tests.api.client import eventually
 from tests.webhooks.hostile import certificates, serving
 
 
@@ -76,5 +77,36 @@ async def test_a_kept_connection_of_this_server_is_not_beyond_the_limit_of_clien
         assert await connections.acquire(server, own=True) is own
         connections.release(server, own)
         connections.release(server, clients)
+        connections.close()
+        await https.aclose()
+
+
+async def test_a_connection_that_is_idle_for_long_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One timer looks at all of them: it closes those that are due, the others later, and none that is in use."""
+    monkeypatch.setattr("registry.webhooks.streaming._IDLE_SECONDS", 1.5)
+    monkeypatch.setattr("registry.webhooks.streaming._EXPIRY_SECONDS", 0.01)
+    async with serving(certificates(tmp_path), _answer_each) as origin:
+        https = HttpsClient(EgressPolicy(["127.0.0.0/8"]))
+        connections = Connections(https.dialer)
+        context = ssl.create_default_context(cadata=origin.ca)
+        servers = [PooledServer(owner, origin.origin, "", context) for owner in (1, 2, 3)]
+
+        async def use(server: PooledServer) -> HttpConnection:
+            connection = await connections.acquire(server)
+            connection.begin(b"GET /1 HTTP/1.1\r\n\r\n")
+            await connection.head()
+            await _body(connection)
+            connections.release(server, connection)
+            return connection
+
+        async def closed() -> bool:
+            return used[0].is_lost and last.is_lost
+
+        used = [await use(server) for server in servers[:2]]
+        assert await connections.acquire(servers[1]) is used[1]
+        last = await use(servers[2])
+        await eventually(closed)
+        assert not used[1].is_lost
+        assert await connections.acquire(servers[0]) is not used[0]
         connections.close()
         await https.aclose()

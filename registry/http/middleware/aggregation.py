@@ -100,8 +100,7 @@ class AggregationMiddleware:
         proxied = ProxiedRequest(self._backends, self._stopping, scope, receive, send, server, may_continue)
         seconds = _seconds(state)
         try:
-            async with asyncio.timeout(seconds):
-                await proxied.run()
+            await proxied.run(seconds)
         except TimeoutError as late:
             if proxied.end_late():
                 return
@@ -128,6 +127,8 @@ class AggregationMiddleware:
     async def _authorize_again(self, state: RequestState) -> None:
         """Authorizes the resource itself if a query stands for a subresource: the other server ignores such a query."""
         info = state.info
+        if not info.query:
+            return
         plain = request_info("GET", info.path).subresource
         if info.subresource == plain:
             return
