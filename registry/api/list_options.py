@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from registry.api.errors import bad_request
+from registry.api.errors import StatusError, bad_request
 from registry.api.options import Query, boolean, first, integer, invalid_options, is_true
+from registry.api.selectors.fields import MAX_AUTHORIZED, name_of_selector
+from registry.api.selectors.labels import parse_label_selector
+from registry.api.selectors.requirements import SelectorError
 from registry.query import clusterpedia
 from registry.query.reserved import PREFIX, ReservedError, split_reserved
 from registry.schema.field import FieldError, forbidden, not_supported
@@ -125,6 +128,27 @@ def _list_options(query: Query) -> ListOptions:
         offset=min(max(integer(query, "offset") or 0, 0), _MAX_LIMIT),
         count=first(query, "count"),
     )
+
+
+def name_in_list_options(query: Query) -> str:
+    """Returns the name that the field selector requires, by which a list is authorized as of that object; else "".
+
+    Options that cannot be decoded require none (requestinfo.go). Nor does a long label selector: every request is
+    parsed for it, before its client is known.
+    """
+    name = name_of_selector(first(query, "fieldSelector")) if "fieldSelector" in query else ""
+    if not name:
+        return ""
+    selector = first(query, "labelSelector")
+    if len(selector) > MAX_AUTHORIZED:
+        return ""
+    try:
+        parse_label_selector(selector)
+        integer(query, "limit")
+        integer(query, "timeoutSeconds")
+    except (SelectorError, StatusError):
+        return ""
+    return name
 
 
 def validate_list_options(options: ListOptions) -> None:

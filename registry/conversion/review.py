@@ -38,15 +38,23 @@ _REVIEWS = {"v1": _REVIEW, "v1beta1": _REVIEW}
 
 
 def request_body(review_version: str, uid: str, api_version: str, objects: Sequence[Mapping[str, Any]]) -> bytes:
-    """The review that requests `objects` at `api_version`. Sends an empty response as kube-apiserver does."""
+    """The review that requests `objects` at `api_version`.
+
+    Sends an empty response, and objects without a resource version, as kube-apiserver does: etcd's have none.
+    """
     return encode_json(
         {
             "kind": _KIND,
             "apiVersion": f"{_GROUP}/{review_version}",
-            "request": {"uid": uid, "desiredAPIVersion": api_version, "objects": list(objects)},
-            "response": {"uid": "", "convertedObjects": [], "result": {"metadata": {}}},
+            "request": {"uid": uid, "desiredAPIVersion": api_version, "objects": [*map(_without_revision, objects)]},
+            "response": {"uid": "", "convertedObjects": None, "result": {"metadata": {}}},
         }
     )
+
+
+def _without_revision(obj: Mapping[str, Any]) -> Object:
+    metadata = obj.get("metadata") or {}
+    return {**obj, "metadata": {name: value for name, value in metadata.items() if name != "resourceVersion"}}
 
 
 def converted_objects(review_version: str, uid: str, data: bytes) -> list[Any]:

@@ -378,6 +378,9 @@ def pretty(parameter: str, user_agent: str) -> bool:
 # --- bodies
 
 
+_UNSUPPORTED: Final = "415: Unsupported Media Type"
+
+
 def body_encoding(content_type: str, *, protobuf: bool = False) -> str:
     """Returns the encoding of the body of a create, an update or a delete; no header means JSON.
 
@@ -389,6 +392,16 @@ def body_encoding(content_type: str, *, protobuf: bool = False) -> str:
     if encoding is None or encoding not in _types() or (encoding == PROTOBUF and not protobuf):
         raise UnsupportedMediaType(_unknown_format(_all_types()))
     return encoding
+
+
+def require_body_type(content_type: str, media_types: Collection[str]) -> None:
+    """Raises UnsupportedMediaType unless a GET's content type is one that the route takes; none is needed.
+
+    Follows go-restful's route.go: any of a list of types counts, and its parameters do not.
+    """
+    types = [text.partition(";")[0].strip(" ") for text in content_type.split(",")]
+    if content_type and not any(media_type in media_types for media_type in types):
+        raise UnsupportedMediaType(_UNSUPPORTED)
 
 
 def is_protobuf(content_type: str) -> bool:
@@ -403,7 +416,7 @@ def patch_type(content_type: str, *, builtin: bool = False) -> str:
     if serves_cbor() and media_type == APPLY_PATCH_CBOR:
         return media_type
     if builtin:
-        raise UnsupportedMediaType("415: Unsupported Media Type")
+        raise UnsupportedMediaType(_UNSUPPORTED)
     types = [JSON_PATCH, MERGE_PATCH, APPLY_PATCH, *([APPLY_PATCH_CBOR] if serves_cbor() else [])]
     raise UnsupportedMediaType(_unknown_format(", ".join(types)))
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from registry.api.list_options import name_in_list_options
 from registry.api.options import Query, is_true
-from registry.api.selectors.fields import name_of_selector
 from registry.authorization.attributes import Attributes
 from registry.builtin.tenancy import GROUP, PLURAL
 from registry.codec.go_url import unescape_valid
@@ -67,11 +67,11 @@ class RequestInfo(NamedTuple):
         """Returns the attributes for authorization.
 
         A namespace object is authorized inside itself, unless the path has another namespace, and a list by
-        `metadata.name` as of that object, unless the path has the verb.
+        `metadata.name` as of that object, unless the path has the verb or the options cannot be decoded.
         """
         name = self.name
-        if not name and self.verb in ("list", "watch") and not self.verb_in_path and "fieldSelector" in self.query:
-            name = name_of_selector(self.query["fieldSelector"][0])
+        if not name and self.verb in ("list", "watch") and not self.verb_in_path:
+            name = name_in_list_options(self.query)
         is_namespace = self.resource == "namespaces" and not self.group
         return Attributes(
             self.verb,

@@ -89,9 +89,17 @@ async def test_webhooks_that_mutate_a_scale_see_who_owns_the_replicas(api: Clien
     mutating, validating = (request for _, request in hook.asked)
     fields = {"apiVersion": "autoscaling/v1", "fieldsV1": {"f:spec": {"f:replicas": {}}}}
     assert mutating["oldObject"]["metadata"]["managedFields"] == [{**entry, **fields}]
-    assert mutating["object"]["metadata"]["managedFields"][0]["fieldsV1"] == fields["fieldsV1"]
+    [owner] = mutating["object"]["metadata"]["managedFields"]
+    assert owner["fieldsV1"] == fields["fieldsV1"]
+    assert owner["time"] >= entry["time"]
     assert "managedFields" not in validating["object"]["metadata"]
     assert "managedFields" not in validating["oldObject"]["metadata"]
+
+    hook.asked.clear()  # nothing changes hands: what is stored of an update has no time
+    (await api.patch(f"{WIDGETS}/a/scale", {"metadata": {"annotations": {"a": "b"}}})).ok()
+    (mutating,) = (request for _, request in hook.asked if "managedFields" in request["object"]["metadata"])
+    [owner] = mutating["object"]["metadata"]["managedFields"]
+    assert "time" not in owner
 
 
 async def test_a_patch_that_does_not_fit(api: Client, hook: Hook) -> None:

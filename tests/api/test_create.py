@@ -173,6 +173,10 @@ async def test_a_resource_version_may_not_be_given(api: Client) -> None:
 async def test_the_namespace_must_exist(api: Client) -> None:
     answer = await api.post(f"/apis/{GROUP}/v1/namespaces/nowhere/widgets", widget("a"))
     assert failure(answer, 404, "NotFound")["message"] == 'namespaces "nowhere" not found'
+    for name, problem in (("a%25b", "may not contain '%'"), ("%2E%2E", "may not be '..'")):
+        answer = await api.post(f"/api/v1/namespaces/{name}/configmaps", {"metadata": {"name": "a"}})
+        message = failure(answer, 500, "InternalError")["message"]
+        assert message.endswith(f": [{problem}]")
 
 
 async def test_namespaced_objects_cannot_be_created_without_a_namespace(api: Client) -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from registry.api.list_options import name_in_list_options
 from registry.api.selectors.fields import FieldTerm, name_of_selector, parse_field_selector
 from registry.api.selectors.labels import parse_label_selector
 from registry.api.selectors.requirements import SelectorError, row_test
@@ -17,6 +18,7 @@ from registry.store.encoding import label_element
 from registry.store.labels import StoredLabels
 from registry.store.types import Requirement, SelectorOperator
 from tests.api.client import Client
+from tests.api.errors import failure
 from tests.api.widgets import WIDGETS
 from tests.application import has_own_application, shares_application
 
@@ -315,3 +317,31 @@ def test_no_list_is_authorized_by_a_long_selector() -> None:
     """Requests are parsed for the name before their client is known: 120 kB took 40 ms."""
     assert name_of_selector("metadata.name=" + "x" * 1_000) == "x" * 1_000
     assert name_of_selector("metadata.name=" + r"\," * 50_000) == ""
+    assert name_in_list_options({"fieldSelector": ["metadata.name=a"], "labelSelector": ["b"]}) == "a"
+    assert name_in_list_options({"fieldSelector": ["metadata.name=a"], "labelSelector": ["b," * 3_000 + "b"]}) == ""
+
+
+@shares_application
+@pytest.mark.parametrize(
+    "option, name",
+    [
+        ("labelSelector=b", ' "a"'),
+        ("labelSelector=b&labelSelector=%3D", ' "a"'),
+        ("limit=-1", ' "a"'),
+        ("continue=x", ' "a"'),
+        ("resourceVersion=x", ' "a"'),
+        ("labelSelector=%3D", ""),
+        ("labelSelector=b%20in%20(", ""),
+        ("limit=x", ""),
+        ("limit=", ""),
+        ("limit=9223372036854775808", ""),
+        ("timeoutSeconds=1.5", ""),
+    ],
+)
+async def test_a_list_whose_options_cannot_be_decoded_is_not_authorized_by_a_name(
+    shared_api: Client, option: str, name: str
+) -> None:
+    for verb, more in (("list", ""), ("watch", "&watch=1")):
+        path = f"/api/v1/configmaps?fieldSelector=metadata.name%3Da&{option}{more}"
+        status = failure(await shared_api.get(path, headers={"impersonate-user": "eve"}), 403, "Forbidden")
+        assert status["message"].startswith(f'configmaps{name} is forbidden: User "eve" cannot {verb} resource')

@@ -242,6 +242,19 @@ async def test_a_quiet_watch_gets_bookmarks(api: Client, monkeypatch: pytest.Mon
             pass
 
 
+@has_own_application
+@pytest.mark.slow
+async def test_a_bookmark_precedes_the_end_of_a_quiet_watch(api: Client) -> None:
+    start = await revision(api)
+    path = f"{WIDGETS}?watch=1&timeoutSeconds=3&resourceVersion={start}"
+    async with api.watch(f"{path}&allowWatchBookmarks=true") as watch, api.watch(path) as other:
+        (await api.post(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n"}})).ok(201)
+        [event] = await watch.until_end()
+        assert await other.until_end() == []
+    assert event["type"] == "BOOKMARK"
+    assert int(event["object"]["metadata"]["resourceVersion"]) > int(start)
+
+
 async def test_bookmarks_are_sent_on_request_only(api: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("registry.api.verbs.watch.BOOKMARK_SECONDS", 0.02)
     path = f"{WIDGETS}?watch=1&resourceVersion={await revision(api)}"

@@ -35,7 +35,10 @@ def answer(**changes: Any) -> dict[str, Any]:
 def test_the_request_has_an_empty_response() -> None:
     review = json.loads(request_body("v1", UID, "g/v1", [OBJECT]))
     assert review["apiVersion"] == "apiextensions.k8s.io/v1"
-    assert review["request"] == {"uid": UID, "desiredAPIVersion": "g/v1", "objects": [OBJECT]}
+    metadata = {name: value for name, value in OBJECT["metadata"].items() if name != "resourceVersion"}
+    expected = {"uid": UID, "desiredAPIVersion": "g/v1", "objects": [{**OBJECT, "metadata": metadata}]}
+    assert review["request"] == expected
+    assert review["response"] == {"uid": "", "convertedObjects": None, "result": {"metadata": {}}}
     assert sorted(review) == ["apiVersion", "kind", "request", "response"]
 
 

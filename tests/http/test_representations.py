@@ -213,6 +213,25 @@ async def test_the_type_of_a_patch_is_checked_before_the_form_of_the_answer(shar
     failure(answer, 406, "NotAcceptable")
 
 
+ROUTES = ["/api", "/api/v1", "/apis/rbac.authorization.k8s.io/v1", "/apis/apiregistration.k8s.io"]
+
+
+@shares_application
+@pytest.mark.parametrize("path", [*ROUTES, "/version", "/apis", "/apis/rbac.authorization.k8s.io", "/openapi/v2"])
+async def test_the_content_type_of_a_get_of_a_document(shared_api: Client, path: str) -> None:
+    for content_type in ("application/json; charset=utf-8", "text/x, application/json"):
+        (await shared_api.get(path, headers={"content-type": content_type})).ok()
+    for content_type in ("text/plain", "*/*", "application/*", "application/cbor", "odd"):
+        answer = await shared_api.get(path, headers={"content-type": content_type})
+        if path in (*ROUTES, "/version"):
+            status = failure(answer, 415, "UnsupportedMediaType")
+            assert (status["message"], status["details"]) == ("415: Unsupported Media Type", {})
+        else:
+            answer.ok()
+    answer = await shared_api.get(path, headers={"content-type": "application/yaml"})
+    assert answer.code == (415 if path == "/version" else 200)
+
+
 @shares_application
 async def test_the_media_type_of_an_empty_body_is_ignored(shared_api: Client) -> None:
     await make(shared_api, "a")

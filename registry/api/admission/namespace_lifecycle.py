@@ -9,8 +9,10 @@ Follows apiserver pkg/admission/plugin/namespace/lifecycle/admission.go.
 from __future__ import annotations
 
 from registry.api.decoding import metadata_of
-from registry.api.errors import Qualified, StatusError, forbidden, not_found
+from registry.api.errors import Qualified, StatusError, forbidden, internal_error, not_found
 from registry.api.request import CatalogStale, ResourceRequest
+from registry.codec.go_text import go_quote
+from registry.schema.names import name_is_path_segment
 from registry.store.types import Guards, ObjectKey, ResourceName
 
 NAMESPACES = ResourceName("namespaces")
@@ -26,6 +28,8 @@ async def require_active_namespace(request: ResourceRequest, name: str) -> None:
     if state.guards != request.catalog.guards:
         raise CatalogStale(state.guards)
     if row is None:
+        if problems := name_is_path_segment(namespace):  # kube-apiserver's client refuses to read it
+            raise internal_error(f"invalid resource name {go_quote(namespace)}: [{' '.join(problems)}]")
         raise not_found(_RESOURCE, namespace)
     # Checks the text first: namespaces that are not terminating need not be decoded.
     if '"deletionTimestamp"' in row.body and (await metadata_of(row.body)).get("deletionTimestamp"):

@@ -13,7 +13,7 @@ from registry.store.types import Requirement, SelectorOperator
 
 NAME, NAMESPACE = "metadata.name", "metadata.namespace"
 # The longest selector that a list is authorized by: a tenth of a millisecond.
-_MAX_AUTHORIZED: Final = 4_096
+MAX_AUTHORIZED: Final = 4_096
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def name_of_selector(text: str) -> str:
     Follows apiserver pkg/endpoints/request/requestinfo.go: ignores names that a path cannot contain. A long selector
     requires none: every request is parsed for it, before its client is known.
     """
-    if len(text) > _MAX_AUTHORIZED:
+    if len(text) > MAX_AUTHORIZED:
         return ""
     try:
         name = required_name(field_terms(text))

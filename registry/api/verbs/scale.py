@@ -10,7 +10,7 @@ Follows apiextensions-apiserver pkg/registry/customresource/etcd.go (ScaleREST).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -37,6 +37,7 @@ from registry.codec.structs import structs as typed
 from registry.codec.structs.base import StructDecodeError
 from registry.codec.structs.meta import UNVERSIONED
 from registry.definitions.model import Column, Scale
+from registry.schema.model import Json
 
 _API_VERSION = "autoscaling/v1"
 _SCHEME: Final = "k8s.io/client-go/scale/util.go:146"
@@ -155,7 +156,12 @@ def _scale_to_patch(request: ResourceRequest, old: Object, paths: Scale) -> Obje
     scale = scale_of(old, paths)
     if nested(old, paths.spec_replicas_path, int, "int64")[0] is None:
         scale["spec"] = {"replicas": _UNSET}
-    if owners := owners_of_scale(request, old):
+    return _owned(scale, owners_of_scale(request, old))
+
+
+def _owned(scale: Object, owners: Sequence[Json]) -> Object:
+    """Adds who owns the replicas; a Scale without owners has no managedFields."""
+    if owners:
         scale["metadata"]["managedFields"] = owners
     return scale
 
@@ -196,12 +202,16 @@ class _ScaleView:
         self._request = request
         self._paths = paths
 
-    def present(self, obj: Object, *, with_owners: bool = False) -> Object:
-        """Returns the Scale: only mutating admission sees who owns the replicas."""
-        scale = scale_of(obj, self._paths)
-        if with_owners and (owners := owners_of_scale(self._request, obj)):
-            scale["metadata"]["managedFields"] = owners
-        return scale
+    def present(self, obj: Object) -> Object:
+        return scale_of(obj, self._paths)
+
+    def present_for_mutation(self, new: Object, old: Object) -> tuple[Object, Object]:
+        """Returns the Scales. Only mutating admission sees who owns the replicas, and since when: what is stored of an
+        update has no time."""
+        before = owners_of_scale(self._request, old)
+        time = {"time": self._request.context.timestamp}
+        owners = [owner if owner in before else time | owner for owner in owners_of_scale(self._request, new)]
+        return _owned(self.present(new), owners), _owned(self.present(old), before)
 
     def merge_back(self, obj: Object, mutated: Object) -> Object:
         """Merges back the replicas, which are all that a mutation can change."""

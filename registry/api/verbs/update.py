@@ -88,7 +88,9 @@ def without_finalizer(holder: Object, finalizer: str) -> Object:
 class AdmissionView(Protocol):
     """The form in which admission sees an object, and from which its changes are merged back."""
 
-    def present(self, obj: Object, *, with_owners: bool = False) -> Object: ...
+    def present(self, obj: Object) -> Object: ...
+
+    def present_for_mutation(self, new: Object, old: Object) -> tuple[Object, Object]: ...
 
     def merge_back(self, obj: Object, shown: Object) -> Object: ...
 
@@ -163,7 +165,7 @@ class UpdateOperation(Operation[ObjectAnswer]):
         if self.view is None:
             return draft.new, draft.old
         assert draft.old is not None
-        return self.view.present(draft.new, with_owners=True), self.view.present(draft.old, with_owners=True)
+        return self.view.present_for_mutation(draft.new, draft.old)
 
     def merge_back(self, request: ResourceRequest, draft: Draft, mutated: Object) -> None:
         draft.new = copy_of(mutated) if self.view is None else self.view.merge_back(draft.new, mutated)

@@ -44,6 +44,8 @@ from registry.store.types import Change, ResourceName, Row
 
 # Clients reconnect after 70 seconds of silence (kopf), and kube-apiserver sends a bookmark a minute.
 BOOKMARK_SECONDS = 50.0
+# Before its end a quiet watch sends a bookmark, so that its client resumes from there (pkg/storage/cacher).
+FAREWELL_SECONDS = 2.0
 # A watch without timeoutSeconds lasts between this and twice this, so that not all clients return at once
 # (handlers/get.go, minRequestTimeout).
 MIN_WATCH_SECONDS = 1800
@@ -229,6 +231,7 @@ async def _live(
     request = source.request
     now = asyncio.get_running_loop().time
     quiet_since = now()
+    farewell_at = deadline - FAREWELL_SECONDS if deadline - FAREWELL_SECONDS > quiet_since else math.inf
     read = partial(_read, deadline)
     await read(source.refresh)
     # The schemas of the changes so far; none of them is newer than this watch's.
@@ -243,9 +246,9 @@ async def _live(
             followed = await read(partial(follow, request, subscription.wake))
         while (left := deadline - now()) > 0 or not begun:
             begun = True
-            silence = quiet_since + BOOKMARK_SECONDS - now()
+            bookmark_at = min(quiet_since + BOOKMARK_SECONDS, farewell_at)
             ended_at = followed.ended_at if followed is not None else None
-            wait = max(0.0, min(left, silence, source.refresh_seconds)) if ended_at is None else 0.0
+            wait = max(0.0, min(left, bookmark_at - now(), source.refresh_seconds)) if ended_at is None else 0.0
             position = subscription.position
             batch = await read(partial(subscription.next_batch, wait))
             # After the read, so at least as new as the batch: changes go to those who may see their revision.
@@ -269,12 +272,13 @@ async def _live(
                 quiet_since = now()
                 if answer is not None:
                     answer.hold(0)
-            elif now() >= quiet_since + BOOKMARK_SECONDS:
+            elif now() >= bookmark_at:
                 if await _is_known_superseded(request):
                     return  # this definition may have no more events
                 if options.allow_watch_bookmarks:
                     yield [bookmark(request, batch.revision)]
                 quiet_since = now()
+                farewell_at = farewell_at if farewell_at > quiet_since else math.inf
             if ended_at is not None:
                 return
             del batch, changes, events  # a watch does not hold on to what it has sent

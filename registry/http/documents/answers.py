@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from starlette.types import Scope, Send
 
-from registry.api.errors import method_not_allowed, not_acceptable
+from registry.api.errors import method_not_allowed, not_acceptable, unsupported_media_type
 from registry.http.documents.cache import Document
-from registry.http.negotiation import NotAcceptable, require_type
+from registry.http.negotiation import NotAcceptable, UnsupportedMediaType, require_body_type, require_type
 from registry.http.request_state import STATE, RequestState
 from registry.http.responses import compress, headers_for, send_body
 
 TEXT: Final = "text/plain; charset=utf-8"
 
 
-def require_get(scope: Scope, media_type: str) -> None:
-    """Raises 405 for any other method, even HEAD, and 406 unless the client accepts this form of the document.
+def require_route(scope: Scope, media_types: Collection[str]) -> None:
+    """Raises 405 for any other method than GET, even HEAD, and 415 if the request says that it has another content.
 
-    In kube-apiserver such a path has one route, for GET and for this media type.
+    In kube-apiserver the path has one route, for GET and for these media types.
     """
+    if scope["method"] != "GET":
+        raise method_not_allowed()
+    state: RequestState = scope[STATE]
+    try:
+        require_body_type(state.header(b"content-type"), media_types)
+    except UnsupportedMediaType as error:
+        raise unsupported_media_type(str(error), with_details=True) from error
+
+
+def require_get(scope: Scope, media_type: str) -> None:
+    """Raises 405 for any other method, even HEAD, and 406 unless the client accepts this form of the document."""
     if scope["method"] != "GET":
         raise method_not_allowed()
     state: RequestState = scope[STATE]

@@ -15,18 +15,28 @@ from registry.aggregation.model import GROUP as API_REGISTRATION
 from registry.aggregation.priorities import local_priority
 from registry.api.catalog import TenantCatalog
 from registry.api.catalogs import Catalogs
-from registry.api.errors import method_not_allowed, not_acceptable, resource_not_found
+from registry.api.errors import not_acceptable, resource_not_found
 from registry.builtin.subresources import subresources_of
 from registry.controllers.api_services.monitor import Monitor
 from registry.definitions import discovery
-from registry.http.documents.answers import send_with_etag
+from registry.http.documents.answers import require_route, send_with_etag
 from registry.http.documents.cache import Document, DocumentCache, document
 from registry.http.forms import encode_document, prettify
-from registry.http.negotiation import NotAcceptable, Representation, negotiate_discovery
+from registry.http.negotiation import (
+    JSON,
+    MEDIA_TYPES,
+    PROTOBUF,
+    YAML,
+    NotAcceptable,
+    Representation,
+    negotiate_discovery,
+)
 from registry.http.request_info import RequestInfo
 from registry.http.request_state import STATE, RequestState
 from registry.http.responses import PageNotFound
 
+# What a GET may say that its body is, although it has none.
+_ROUTE_TYPES: Final = [MEDIA_TYPES[name] for name in (JSON, YAML, PROTOBUF)]
 _AGGREGATED: Final = ";g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 
@@ -46,8 +56,8 @@ class DiscoveryEndpoint:
         catalog = await self._catalogs.current(tenant)
         if info.is_resource:
             raise _not_found(info, catalog)  # the name of the resource is empty: /api/v1//widgets
-        if scope["method"] != "GET" and _is_route(info, catalog):
-            raise method_not_allowed()
+        if _is_route(info, catalog):
+            require_route(scope, _ROUTE_TYPES)
         representation = _representation(state, catalog)
         resources = await self._monitor.resources(tenant, catalog.aggregated) if catalog.aggregated else {}
 

@@ -9,13 +9,14 @@ from starlette.types import Receive, Scope, Send
 
 from registry.emulation import emulated
 from registry.http import metrics
-from registry.http.documents.answers import require_get, send_document
+from registry.http.documents.answers import require_get, require_route, send_document
 from registry.http.forms import encode_document
 from registry.http.negotiation import Representation
 
 
 async def version(scope: Scope, receive: Receive, send: Send) -> None:
     """Returns the version: the build is this Python's, the API the emulated one, by which clients detect features."""
+    require_route(scope, ["application/json"])
     require_get(scope, "application/json")
     version = emulated()
     document = encode_document(
