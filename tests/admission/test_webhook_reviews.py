@@ -167,3 +167,16 @@ async def test_webhooks_see_a_request_for_a_token(api: Client, hook: Hook) -> No
     metadata = then["object"]["metadata"]
     assert (metadata["name"], metadata["uid"]) == ("t", account["metadata"]["uid"])
     assert metadata["creationTimestamp"] == answer["metadata"]["creationTimestamp"]
+
+
+async def test_a_service_always_has_a_status(api: Client, hook: Hook) -> None:
+    """As Go's struct has: a webhook may add to it without testing whether it is there."""
+    await configure(api, hook, "a", kind="Mutating", rules=[EVERY_RESOURCE])
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {"clusterIP": "None"}}
+    for body in (service, {**service, "spec": {"clusterIP": "None", "selector": {"a": "b"}}}):
+        path = "/api/v1/namespaces/default/services"
+        answer = await (api.put(f"{path}/s", body) if hook.asked else api.post(path, body))
+        made = answer.ok(answer.code)
+    assert [request["operation"] for _, request in hook.asked] == ["CREATE", "UPDATE"]
+    assert [request["object"]["status"] for _, request in hook.asked] == [{"loadBalancer": {}}] * 2
+    assert all("f:status" not in entry["fieldsV1"] for entry in made["metadata"]["managedFields"])

@@ -62,8 +62,7 @@ class ServiceStrategy(BuiltinStrategy):
         if "spec" in service:  # before the schema's defaults, which an empty `protocol` has
             service["spec"] = CORE["ServiceSpec"].encode(service["spec"])
         obj = super().decode(service, unknown)
-        if "status" in obj:
-            obj["status"] = CORE["ServiceStatus"].encode(obj["status"])
+        obj["status"] = CORE["ServiceStatus"].encode(obj.get("status") or {})  # Go's struct always has one
         _default(obj)
         return obj
 
