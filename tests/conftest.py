@@ -18,6 +18,7 @@ import hypothesis
 import psycopg
 import pytest
 
+from registry.flowcontrol import allocator
 from registry.store import migrate
 from tests.databases import embedded_postgres, temporary_database, temporary_roles
 from tests.replication import Node, running_node
@@ -118,9 +119,11 @@ def pytest_collection() -> Generator[None, object, object]:
     """Collects tests without the garbage collector, and then exempts them from it.
 
     All of these objects stay until the end of the run, and the collector would go through a million of them, again and
-    again.
+    again. So would an application in this process, which takes the growth of all tests for its own: for two seconds, in
+    which it answers nobody.
     """
     gc.disable()
+    allocator._COLLECT_BYTES = sys.maxsize  # type: ignore[misc]  # tests of it run in processes of their own
     try:
         return (yield)
     finally:
