@@ -60,7 +60,7 @@ LONGEST_CHARACTERS: Final = 32_000
 MISSES_LIMIT: Final = 8
 
 # Characters that are the same in the raw and in the decoded path.
-_PLAIN: Final = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789-./")
+_PLAIN: Final = b"abcdefghijklmnopqrstuvwxyz0123456789-./"
 # Headers that concern a single request, its body or its connection.
 _SPECIAL: Final = frozenset({b"audit-id", b"connection", b"expect", b"transfer-encoding", b"upgrade"})
 
@@ -78,7 +78,7 @@ def target_of(raw_path: bytes) -> GetTarget | None:
 
     Paths of other resources are split as well: a plan is only stored for the path of an object (`_is_of`).
     """
-    if not _PLAIN.issuperset(raw_path):
+    if raw_path.translate(None, _PLAIN):
         return None
     parts = raw_path.rsplit(b"/", 4)
     if len(parts) < 4 or not parts[-1]:
@@ -212,10 +212,10 @@ class FastGets:
         """Starts the read if everything the plan depends on is unchanged. `end` gets the resource and what was
         loaded."""
         backend, tenant = self._backend, plan.tenant
-        if backend.authentication.recall(cycle.scope, plan.token) != plan.authenticated:
-            return False
         catalog = backend.catalogs.recall(tenant)
-        if backend.store.tenancy.recall(tenant.name) != tenant or catalog is None:
+        # In a tuple, what is the same object is not compared field by field.
+        known = (backend.authentication.recall(cycle.scope, plan.token), backend.store.tenancy.recall(tenant.name))
+        if known != (plan.authenticated, tenant) or catalog is None:
             return False
         served = catalog.served(plan.info.group, plan.info.version, plan.info.resource)
         if served is None or _identity_of(catalog) != plan.catalog:
