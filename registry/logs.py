@@ -38,6 +38,8 @@ class ServedRequest:
 
 # The longest message; those that quote answers of webhooks have up to 256 KiB.
 MESSAGE_CHARACTERS: Final = 4096
+# The longest part of it that clients choose freely.
+_QUOTED_CHARACTERS: Final = 1024
 
 _served: contextvars.ContextVar[ServedRequest | None] = contextvars.ContextVar("served_request", default=None)
 
@@ -48,6 +50,11 @@ def begin_request(audit_id: str = "") -> ServedRequest:
     request = ServedRequest(audit_id[:64] if named else os.urandom(16).hex())
     _served.set(request)
     return request
+
+
+def loggable(text: str) -> str:
+    """Escapes and shortens text from a client."""
+    return ascii(text[:_QUOTED_CHARACTERS])[1:-1]
 
 
 def audit_id() -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from registry.api.served import Object, Served
 from registry.api.tables.table import Table
@@ -68,12 +68,22 @@ class DocumentAnswer:
     items: Sequence[str] | None = None
 
 
+class Events(Protocol):
+    """The events of a watch, in batches. An asynchronous generator is one."""
+
+    def __aiter__(self) -> AsyncIterator[Sequence[Event]]: ...
+
+    def __anext__(self) -> Awaitable[Sequence[Event]]: ...
+
+    async def aclose(self) -> None: ...
+
+
 @dataclass(slots=True)
 class WatchAnswer:
     """A stream of events, until the watch ends."""
 
     served: Served
-    events: AsyncGenerator[Sequence[Event], None]
+    events: Events
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
-from registry.api.answers import Answer, DocumentAnswer, Event, ListAnswer, WatchAnswer
+from registry.api.answers import Answer, DocumentAnswer, Event, Events, ListAnswer, WatchAnswer
 from registry.api.request import ResourceRequest
 from registry.codec.stored import decode_stored
 from registry.flowcontrol.evaluation import evaluate
@@ -62,11 +62,9 @@ async def _texts(
         yield selected
 
 
-async def _events(
-    events: AsyncGenerator[Sequence[Event], None], name: str, request: ResourceRequest
-) -> AsyncGenerator[Sequence[Event], None]:
+async def _events(events: Events, name: str, request: ResourceRequest) -> AsyncGenerator[Sequence[Event], None]:
     async with aclosing(events):
-        while (batch := await anext(events, None)) is not None:
+        async for batch in events:
             selected = [e for e in batch if e.type in _OF_NO_OBJECT or await _is_of(name, e.text)]
             if len(selected) < len(batch):
                 _log(request)

@@ -1,11 +1,12 @@
 """The handlers that a request passes on its way to an endpoint, outermost first:
 
-    request info    parses method, path and query; creates the state of the request
+    request info    parses method, path and query; creates the state of the request; sends watches once the others have
+                    returned
     fast gets       stores a plan by which the connection answers further gets without the rest of the chain
     tracing         a span, if OTEL_EXPORTER_OTLP_ENDPOINT is set
     audit           records it, if an audit log is configured
     instrumentation metrics and the access log
-    errors          failures become Status documents; watches are sent when the ones below have returned
+    errors          failures become Status documents
     console         pages for browsers, if enabled
     deadline        ?timeout= is a duration, within which the request is answered; it ends when its client disconnects
     fairness        fair queuing across tenants

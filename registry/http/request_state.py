@@ -10,6 +10,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from starlette.types import Send
+
 from registry import logs
 from registry.api.catalog import TenantCatalog
 from registry.api.served import Served
@@ -27,8 +29,15 @@ from registry.store.types import DomainId, Guards, Tenant, TenantId, TenantName
 # The key of the ASGI scope: `state: RequestState = scope[STATE]`.
 STATE: Final = "registry.request"
 
+# The code of an answer whose client has disconnected.
+CLIENT_CLOSED_REQUEST: Final = 499
+
 # The tenant of requests for the process itself (/livez, /metrics): they need no tenant, and no database.
 NO_TENANT: Final = Tenant(TenantId(0), TenantName(""), DomainId(0), Guards(0, 0))
+
+
+async def _nothing() -> None:
+    pass
 
 
 @dataclass(slots=True)
@@ -44,9 +53,11 @@ class RequestState:
     warnings: list[str]
     # Audit: None if the request is not audited.
     trail: Trail | None = None
-    # Instrumentation: the code, and whether it was sent. Errors: 499 if the client disconnected.
+    # Instrumentation: the code, and whether it was sent; what sends the rest of an answer that has begun. Errors: the
+    # code is 499 if the client disconnected.
     code: int = 500
     has_begun: bool = False
+    send: Send | None = None
     # Deadline: by the clock of the event loop; None before that middleware.
     deadline: float | None = None
     # Fairness: the tenant that the request names, by its path or its host, or "".
@@ -67,10 +78,15 @@ class RequestState:
     served: Served | None = None
     # The endpoint of resources: the catalog that `served` is of, if the answer is the text of one stored object.
     plain_get: TenantCatalog | None = None
-    # The endpoint of resources: sends a watch once the middlewares within that of errors have returned, whose frames
-    # would take 5 kB of each. Tenant limits: what is to be done when it has ended.
+    # The endpoint of resources: sends the rest of a watch that has begun, once the middlewares have returned, whose
+    # frames would take 2 kB of each. Those that count until it has ended add what is to be done then.
     stream: Callable[[], Awaitable[None]] | None = None
-    when_streamed: Callable[[], None] | None = None
+    when_streamed: tuple[Callable[[RequestState], None], ...] = ()
+
+    def take_stream(self) -> Awaitable[None]:
+        """Returns the rest of a watch, to be awaited. Middlewares whose work ends with it await it themselves."""
+        stream, self.stream = self.stream, None
+        return _nothing() if stream is None else stream()
 
     @property
     def authorized(self) -> Context:

@@ -66,7 +66,7 @@ from registry.http.request_info import RequestInfo
 from registry.http.request_state import STATE, RequestState
 from registry.http.responses import PageNotFound, respond_document, respond_object
 from registry.http.serving.stopping import Stopping
-from registry.http.watch_stream import respond_watch
+from registry.http.watch_stream import begin_watch
 
 
 def resolve(catalog: TenantCatalog, info: RequestInfo) -> Served | None:
@@ -179,7 +179,7 @@ class ResourceEndpoint:
             case WatchAnswer():
                 form = form_of(representation, table, query, custom=not answer.served.definition.builtin)
                 _require_stream(representation)
-                state.stream = partial(respond_watch, scope, receive, send, answer, form, warnings, self._stopping)
+                state.stream = await begin_watch(scope, receive, send, answer, form, warnings, self._stopping)
             case _:
                 await respond_document(send, scope, answer, representation, warnings, query)
 

@@ -7,9 +7,10 @@ passes 4096 again. Follows apiserver pkg/endpoints/filters/warning.go and apimac
 
 from __future__ import annotations
 
+import logging
 import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -20,6 +21,7 @@ from registry import logs
 from registry.api.answers import DocumentAnswer, ObjectAnswer
 from registry.api.errors import StatusError
 from registry.api.options import Query
+from registry.budget import BudgetExceeded
 from registry.flowcontrol.byte_shares import HeldAnswer
 from registry.flowcontrol.evaluation import evaluate
 from registry.flowcontrol.fair_queue import TooManyRequests
@@ -28,6 +30,9 @@ from registry.flowcontrol.watchdog import EvaluationStopped
 from registry.http.compression import GZIP_HEADERS, GZIP_THRESHOLD_BYTES, Gzip, accepts_gzip
 from registry.http.forms import Form, encode_document, encode_list, form_of
 from registry.http.negotiation import Representation
+from registry.store.errors import StoreError
+
+logger = logging.getLogger("registry.requests")
 
 # What encloses a chunk of an answer (RFC 9112, section 7.1), and a little more. With it a part fills its TLS records:
 # a record of a few bytes takes a system call as well, and was a fifth of them.
@@ -44,6 +49,9 @@ _CUT_CHARACTERS = 256
 # Texts that are empty, repeated or refused are looked at, too.
 _LOOKED_AT = 10_000
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
+
+_FORESEEN = (StatusError, TooManyRequests, BudgetExceeded, EvaluationStopped, StoreError)
 
 
 class PageNotFound(Exception):
@@ -87,6 +95,17 @@ async def send_body(send: Send, scope: Scope, code: int, headers: Headers, body:
                 await slices.yield_now()
         body = body[-((len(body) - 1) % LARGE_BYTES + 1) :]
     await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
+
+
+def break_off(error: Exception, place: str, abort: Callable[[], None] | None) -> None:
+    """Closes the connection: part of an answer has been sent, so a failure cannot be reported in any other way."""
+    if isinstance(error, _FORESEEN):
+        logger.warning("response aborted: %s: %r", place, error)
+    else:
+        logger.error("response aborted: %s", place, exc_info=error)
+    if abort is None:
+        raise error  # another server than ours, which handles it
+    abort()
 
 
 async def send_part(send: Send, part: bytes | memoryview) -> None:

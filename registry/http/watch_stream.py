@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import aclosing
 from functools import partial
 from typing import Any
 
@@ -22,17 +22,19 @@ from registry.codec.cbor import encode_event
 from registry.codec.json_encode import encode_json
 from registry.codec.protobuf.envelope import encode_watch_event
 from registry.codec.stored import decode_stored
+from registry.flowcontrol.byte_shares import ABORT
 from registry.flowcontrol.evaluation import LARGE_BYTES, evaluate
 from registry.flowcontrol.interruption import WHEN_GONE, Interruption, WhenGone
 from registry.flowcontrol.time_slice import ClientGone, TimeSlice
 from registry.http import metrics
 from registry.http.forms import Form
 from registry.http.negotiation import CBOR, CBOR_SEQUENCE, JSON, PARTIAL_LIST, PROTOBUF, TABLE
-from registry.http.request_state import STATE, RequestState
-from registry.http.responses import CHUNK_BYTES, headers_for, send_part
+from registry.http.request_state import CLIENT_CLOSED_REQUEST, STATE, RequestState
+from registry.http.responses import CHUNK_BYTES, break_off, headers_for, send_part
 from registry.http.serving.stopping import Stopping
 from registry.http.serving.tunnel import TunnelClosed
 from registry.http.websocket import WebSocket, accept, binary_message, text_message
+from registry.logs import loggable
 from registry.tasks import cancel
 
 # What is encrypted at a time: a TLS record. For each connection OpenSSL keeps a buffer as large as the largest such
@@ -40,7 +42,7 @@ from registry.tasks import cancel
 PART_BYTES = 16 * 1024 - CHUNK_BYTES
 
 
-async def respond_watch(
+async def begin_watch(
     scope: Scope,
     receive: Receive,
     send: Send,
@@ -48,54 +50,36 @@ async def respond_watch(
     form: Form,
     warnings: Sequence[str],
     stopping: Stopping,
-) -> None:
-    """Sends the watch until it times out, the client disconnects or the server stops."""
+) -> Callable[[], Awaitable[None]] | None:
+    """Sends the head. Returns what sends the rest until the watch times out, the client disconnects or the server
+    stops: a coroutine function that keeps nothing of the request. None if that is all, as for HEAD."""
     media_type = form.representation.media_type
     if form.representation.encoding == PROTOBUF:
         media_type += ";stream=watch"
     elif form.representation.encoding == CBOR:
         media_type = CBOR_SEQUENCE
-    headers = headers_for(media_type, warnings)
     state: RequestState = scope[STATE]
+    headers = headers_for(media_type, warnings)
     socket = await accept(scope, send, state.headers, headers, has_token=bool(state.authorization))
     if socket is None:
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         if scope["method"] == "HEAD":
             await send({"type": "http.response.body", "body": b""})
-            return
+            return None
         # An empty piece makes the server send the headers now: clients wait for them.
         await send({"type": "http.response.body", "body": b"", "more_body": True})
-    reading: asyncio.Task[None] | None = None
-    metrics.WATCHES.count += 1
-    try:
-        with Interruption() as ending:
-            stopping.call(ending.request)
-            reading = _reading(scope, receive, socket, ending)
-            await _send_events(send, answer, form, socket)
-    except (ClientGone, TunnelClosed):
-        pass  # a client ends its watch by disconnecting, and nothing has failed
-    finally:
-        stopping.forget(ending.request)
-        metrics.WATCHES.count -= 1
-        await cancel(reading)
-    if socket is not None and not socket.is_within_message:
-        await socket.close()
-    await send({"type": "http.response.body", "body": b""})
-
-
-def _reading(
-    scope: Scope, receive: Receive, socket: WebSocket | None, ending: Interruption
-) -> asyncio.Task[None] | None:
-    """Has the watch end when its client disconnects. Returns a task that reads what the client sends, if it may."""
     when_gone: WhenGone | None = scope.get(WHEN_GONE)
-    headers = scope[STATE].headers
-    if when_gone is not None:
-        when_gone(ending.request)
-        if socket is None and headers.get(b"content-length", b"0") == b"0" and b"transfer-encoding" not in headers:
-            return None
-    reading = asyncio.create_task(_wait_for_disconnect(receive) if socket is None else socket.wait_for_end())
-    reading.add_done_callback(lambda _: ending.request())
-    return reading
+    read: Callable[[], Coroutine[Any, Any, None]] | None = None
+    if socket is not None:
+        read = socket.wait_for_end
+    elif when_gone is None or _has_body(state.headers):
+        read = partial(_wait_for_disconnect, receive)
+    send = state.send or send
+    return partial(_send_watch, state, send, answer, form, socket, when_gone, read, scope.get(ABORT), stopping)
+
+
+def _has_body(headers: Mapping[bytes, bytes]) -> bool:
+    return headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
 
 
 async def _wait_for_disconnect(receive: Receive) -> None:
@@ -103,42 +87,90 @@ async def _wait_for_disconnect(receive: Receive) -> None:
         pass
 
 
-async def _send_events(send: Send, answer: WatchAnswer, form: Form, socket: WebSocket | None = None) -> None:
-    writing: AbstractAsyncContextManager[None] = nullcontext()
-    if socket is None:
-        writer = _EventWriter(form)
-    else:
-        send, writing = socket.send, socket.writing
-        is_text = form.representation.encoding == JSON
-        writer = _EventWriter(form, text_message if is_text else binary_message)
-    resource = answer.served.resource
+async def _send_watch(
+    state: RequestState,
+    send: Send,
+    answer: WatchAnswer,
+    form: Form,
+    socket: WebSocket | None,
+    when_gone: WhenGone | None,
+    read: Callable[[], Coroutine[Any, Any, None]] | None,
+    abort: Callable[[], None] | None,
+    stopping: Stopping,
+) -> None:
+    """Sends the events. A single coroutine, of which there may be thousands. `when_gone` has a function called when the
+    client disconnects; `read` returns when it does, and reads what the client sends until then."""
+    state.headers = {name: value for name, value in state.headers.items() if name == b"user-agent"}  # for the log
+    ending = Interruption()
+    end = ending.request  # one object for all that refer to it
+    reading: asyncio.Task[None] | None = None
+    writer, events, resource = _EventWriter(form, socket), answer.events, answer.served.resource
     counter = metrics.watch_events(resource.group, resource.name)
-    async with aclosing(answer.events) as events:
-        while (batch := await anext(events, None)) is not None:
-            if form.representation.transform == PARTIAL_LIST and batch[0].type != "ERROR":
-                return  # no event is a list: kube-apiserver ends the watch here
-            async with aclosing(writer.pieces(batch)) as pieces, writing:
-                async for piece in pieces:
-                    if socket is not None:
-                        socket.is_within_message = True
-                    await send_part(send, piece)
-                    del piece
-            if socket is not None:
-                socket.is_within_message = False
-            counter.inc(len(batch))
-            del batch, pieces  # the next may take long
+    metrics.WATCHES.count += 1
+    try:
+        try:
+            with ending:
+                stopping.call(end)
+                if when_gone is not None:
+                    when_gone(end)
+                if read is not None:
+                    reading = asyncio.create_task(read())
+                    reading.add_done_callback(partial(_end, ending))
+                async for batch in events:
+                    if form.representation.transform == PARTIAL_LIST and batch[0].type != "ERROR":
+                        break  # no event is a list: kube-apiserver ends the watch here
+                    await writer.send(send, batch)
+                    counter.inc(len(batch))
+                    del batch  # the next may take long
+        except (ClientGone, TunnelClosed):
+            pass  # a client ends its watch by disconnecting, and nothing has failed
+        finally:
+            await events.aclose()
+            stopping.forget(end)
+            metrics.WATCHES.count -= 1
+            await cancel(reading)
+        if socket is not None and not socket.is_within_message:
+            await socket.close()
+        await send({"type": "http.response.body", "body": b""})
+    except asyncio.CancelledError:
+        state.code = CLIENT_CLOSED_REQUEST
+        raise
+    except Exception as error:
+        break_off(error, f"watch {loggable(state.info.path)}", abort)
+
+
+def _end(ending: Interruption, _: asyncio.Task[None]) -> None:
+    ending.request()
 
 
 class _EventWriter:
-    """Encodes events. Only the first event of a watch has the column definitions of a Table.
+    """Encodes and sends events. Only the first event of a watch has the column definitions of a Table."""
 
-    `message_of` makes a message of a WebSocket of each line.
-    """
+    __slots__ = ("_form", "_headers", "_message_of", "_socket")
 
-    def __init__(self, form: Form, message_of: Callable[[bytes], bytes] | None = None) -> None:
+    def __init__(self, form: Form, socket: WebSocket | None = None) -> None:
         self._form = form
-        self._message_of = message_of
+        self._socket = socket
+        # Makes a message of a WebSocket of each line.
+        self._message_of: Callable[[bytes], bytes] | None = None
+        if socket is not None:
+            self._message_of = text_message if form.representation.encoding == JSON else binary_message
         self._headers = form.representation.transform == TABLE
+
+    async def send(self, send: Send, events: Sequence[Event]) -> None:
+        socket = self._socket
+        async with aclosing(self.pieces(events)) as pieces:
+            if socket is None:
+                async for piece in pieces:
+                    await send_part(send, piece)
+                    del piece
+                return
+            async with socket.writing:
+                async for piece in pieces:
+                    socket.is_within_message = True
+                    await send_part(socket.send, piece)
+                    del piece
+            socket.is_within_message = False
 
     async def pieces(self, events: Sequence[Event]) -> AsyncGenerator[bytes, None]:
         """Yields the lines of events: short ones joined, a long one in parts.

@@ -30,7 +30,13 @@ async def accepting(
     """An acceptor, and its port. `references` receives one of each connection, `idle_seconds` ends an idle one."""
     served: Any = application
     config = uvicorn.Config(
-        served, http=Protocol, lifespan="off", log_config=None, server_header=False, timeout_keep_alive=idle_seconds
+        served,
+        http=Protocol,
+        interface="asgi3",
+        lifespan="off",
+        log_config=None,
+        server_header=False,
+        timeout_keep_alive=idle_seconds,
     )
     config.load()
     state = ServerState()

@@ -50,7 +50,9 @@ def a_slot() -> ConnectionSlot:
 @contextlib.asynccontextmanager
 async def connection(application: Application = hello) -> AsyncIterator[Streams]:
     served: Any = application
-    config = uvicorn.Config(served, http=Protocol, lifespan="off", log_config=None, server_header=False)
+    config = uvicorn.Config(
+        served, http=Protocol, interface="asgi3", lifespan="off", log_config=None, server_header=False
+    )
     config.load()
     state, limits = ServerState(), ReadLimits()
     server = await asyncio.get_running_loop().create_server(

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from registry import logs
-from registry.http.middleware.access_log import log_answer, loggable
+from registry.http.middleware.access_log import log_answer
 from registry.http.request_info import request_info
 from registry.http.request_state import RequestState
+from registry.logs import loggable
 
 
 def record(text: str = "it happened", *values: object, exc_info: Any = None, **fields: object) -> logging.LogRecord:

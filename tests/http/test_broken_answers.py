@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from collections.abc import AsyncGenerator, Sequence
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from registry.api.answers import Event, WatchAnswer
 from registry.api.errors import StatusError
 from registry.flowcontrol.fair_queue import TooManyRequests
+from registry.http import metrics
+from registry.http.forms import form_of
 from registry.http.middleware.errors import ErrorsMiddleware
 from registry.http.middleware.instrumentation import InstrumentationMiddleware
 from registry.http.middleware.request_info import RequestInfoMiddleware
+from registry.http.negotiation import negotiate
+from registry.http.request_state import STATE
+from registry.http.serving.stopping import Stopping
+from registry.http.watch_stream import begin_watch
+from tests.api.client import JSON
 from tests.http.streams import REQUEST, connection, ended
 
 CHUNKED: list[tuple[bytes, bytes]] = []
@@ -55,6 +65,39 @@ async def test_a_failure_during_the_response_closes_the_connection(
     (record,) = [record for record in caplog.records if record.name != "registry.access"]
     assert record.message.startswith("response aborted: GET /")
     assert (record.exc_info is not None) == isinstance(failure, ValueError)
+
+
+@pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES)
+async def test_a_failure_during_a_watch_closes_the_connection(
+    failure: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is sent when the middlewares have returned."""
+
+    async def events() -> AsyncGenerator[Sequence[Event], None]:
+        yield [Event("ADDED", "{}")]
+        raise failure
+
+    async def endpoint(scope: Any, receive: Any, send: Any) -> None:
+        answer = cast(WatchAnswer, SimpleNamespace(served=SimpleNamespace(resource=resource), events=events()))
+        form = form_of(negotiate(JSON), None, {}, custom=False)
+        scope[STATE].stream = await begin_watch(scope, receive, send, answer, form, [], Stopping())
+
+    resource = SimpleNamespace(group="", name="configmaps")
+    open_before = metrics.WATCHES.count
+    app: Any = RequestInfoMiddleware(InstrumentationMiddleware(ErrorsMiddleware(endpoint), access_log=True))
+    with caplog.at_level(logging.INFO):
+        async with connection(app) as (reader, writer):
+            writer.write(REQUEST.replace(b"GET / ", b"GET /api/v1/configmaps?watch=1 ") * 2)
+            seen = await ended(reader)
+    assert seen.count(b"HTTP/1.1 ") == 1, "no second head"
+    assert b'{"type":"ADDED","object":{}}\n' in seen
+    assert not seen.endswith(b"0\r\n\r\n"), "a stream must not look finished"
+    (record,) = [record for record in caplog.records if record.name == "registry.requests"]
+    assert record.message.startswith("response aborted: watch /api/v1/configmaps")
+    assert (record.exc_info is not None) == isinstance(failure, ValueError)
+    (logged,) = [record for record in caplog.records if record.name == "registry.access"]
+    assert logged.message == "GET /api/v1/configmaps 200"
+    assert metrics.WATCHES.count == open_before
 
 
 async def test_a_failure_before_the_response_is_a_status() -> None:

@@ -17,7 +17,11 @@ from registry.codec.json_encode import encode_json, encode_json_text
 from registry.codec.protobuf.envelope import encode_watch_event
 from registry.http.forms import form_of
 from registry.http.negotiation import negotiate
-from registry.http.watch_stream import PART_BYTES, _EventWriter, _send_events, plain_line
+from registry.http.request_info import request_info
+from registry.http.request_state import RequestState
+from registry.http.serving.stopping import Stopping
+from registry.http.watch_stream import PART_BYTES, _EventWriter, _send_watch, plain_line
+from registry.logs import begin_request
 from tests.api.client import JSON, PARTIAL, TABLE
 
 PROTOBUF = PARTIAL.replace(JSON, "application/vnd.kubernetes.protobuf")
@@ -64,7 +68,9 @@ async def test_an_idle_watch_keeps_nothing_that_it_has_sent() -> None:
     resource = SimpleNamespace(group="", name="configmaps")
     answer = cast(WatchAnswer, SimpleNamespace(served=SimpleNamespace(resource=resource), events=events()))
     form = form_of(negotiate(JSON), builtin_table("", "ConfigMap"), {}, custom=False)
-    watch = asyncio.create_task(_send_events(send, answer, form))
+    info = request_info("GET", "/api/v1/configmaps", b"watch=1")
+    state = RequestState(info, {}, info.attributes(), begin_request(), 0.0, [])
+    watch = asyncio.create_task(_send_watch(state, send, answer, form, None, None, None, None, Stopping()))
     await idle.wait()
     alone = [encode_json("y" * 3_000)]
     assert len(sent) == 1

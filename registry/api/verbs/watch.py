@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import math
 import random
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
@@ -40,7 +40,7 @@ from registry.flowcontrol.fair_queue import TooManyRequests
 from registry.flowcontrol.watchdog import EvaluationStopped
 from registry.store.errors import Closed, RevisionExpired, StoreError, Unavailable
 from registry.store.feed.subscription import Subscription
-from registry.store.types import Change, ResourceName, Row
+from registry.store.types import Batch, Change, ResourceName, Row
 
 # Clients reconnect after 70 seconds of silence (kopf), and kube-apiserver sends a bookmark a minute.
 BOOKMARK_SECONDS = 50.0
@@ -53,7 +53,6 @@ MIN_WATCH_SECONDS = 1800
 RETRY_SECONDS = 0.5
 
 R = TypeVar("R")
-T = TypeVar("T")
 R_co = TypeVar("R_co", covariant=True)
 
 
@@ -159,7 +158,7 @@ async def watch_source(source: WatchSource[R], options: ListOptions) -> WatchAns
         beginning = Beginning(await anext(pages), pages)
     elif source.follows_definition:
         source.request.check_fresh(await source.request.backend.store.state(source.request.tenant))
-    return WatchAnswer(source.request.served, _events(source, options, revision, beginning))
+    return WatchAnswer(source.request.served, WatchEvents(source, options, revision, beginning))
 
 
 class Beginning(NamedTuple, Generic[R]):
@@ -185,128 +184,188 @@ def start_of(options: ListOptions) -> int:
     return requested_revision(options.resource_version) if options.resource_version else 0
 
 
-async def _events(
-    source: WatchSource[R], options: ListOptions, revision: int, beginning: Beginning[R] | None
-) -> AsyncGenerator[Sequence[Event], None]:
-    seconds = options.timeout_seconds or random.uniform(MIN_WATCH_SECONDS, 2 * MIN_WATCH_SECONDS)
-    deadline = asyncio.get_running_loop().time() + seconds
-    answer = HeldAnswer.current()
-    try:
-        if beginning is not None:
-            page: PageOf[R] | None
-            (page, others), beginning = beginning, None  # released now: a watch lives long
-            revision = page.revision
-            async with aclosing(others):
-                while page is not None:
-                    state = [Event("ADDED", text) for text in await source.texts(page.rows)] if page.rows else []
-                    if answer is not None:
-                        await answer.hold_page(_held_bytes(state), more=page.more)
-                    if state:
-                        yield state
-                    del state  # the next page may take long
-                    page = await anext(others, None)
-            if answer is not None:
+class WatchEvents(Generic[R]):
+    """The events of a watch, in batches, until it ends. Errors become ERROR events.
+
+    Thousands of watches wait most of the time: in one coroutine each, for asynchronous generators within one another
+    would take 2 kB more.
+    """
+
+    __slots__ = (
+        "_batch", "_bookmark_at", "_deadline", "_ended_at", "_farewell_at", "_followed", "_has_begun", "_has_read",
+        "_is_over", "_loop", "_options", "_position", "_quiet_since", "_revision", "_schemas", "_source", "_state",
+        "_subscription",
+    )  # fmt: skip
+
+    def __init__(
+        self, source: WatchSource[R], options: ListOptions, revision: int, beginning: Beginning[R] | None
+    ) -> None:
+        seconds = options.timeout_seconds or random.uniform(MIN_WATCH_SECONDS, 2 * MIN_WATCH_SECONDS)
+        # Kept, since asyncio.get_running_loop() is a system call up to Python 3.11.
+        self._loop = asyncio.get_running_loop()
+        self._source = source
+        self._options = options
+        self._revision = revision
+        self._deadline = self._loop.time() + seconds
+        # The events of the present state, until they have been read.
+        self._state = self._initial(beginning) if beginning is not None or revision == 0 else None
+        self._subscription: Subscription | None = None
+        self._followed: FollowedDefinition | None = None
+        # The schemas of the changes so far; none of them is newer than this watch's.
+        self._schemas = {source.request.served.identity}
+        self._has_begun = self._has_read = self._is_over = False
+        # What has been read and has not become events yet.
+        self._batch: Batch | None = None
+        # The times of the last event, of the next bookmark, and of that before the end.
+        self._quiet_since = self._bookmark_at = self._farewell_at = 0.0
+        # At the last read: where the subscription was, and from which revision on the definition was another one.
+        self._position = 0
+        self._ended_at: int | None = None
+
+    def __aiter__(self) -> WatchEvents[R]:
+        return self
+
+    async def __anext__(self) -> Sequence[Event]:
+        last: Event | None = None
+        try:
+            if self._state is not None:
+                if (events := await anext(self._state, None)) is not None:
+                    return events
+                self._state = None
+            if (answer := HeldAnswer.current()) is not None:
                 answer.hold(0)
-            if options.allow_watch_bookmarks and _tells_end_of_state(options):
-                yield [bookmark(source.request, revision, ends_initial_events=True)]
-        elif revision == 0:
-            revision = await source.revision()
-        async with aclosing(_live(source, options, revision, deadline)) as live:
-            while (events := await anext(live, None)) is not None:
-                yield events
-                del events  # the next may take long
-    except StatusError as error:
-        yield [error_event(error)]  # a webhook failed, or a tenant is gone
-    except BudgetExceeded as error:
-        yield [error_event(too_large(str(error)))]
-    except RevisionExpired as error:
-        yield [error_event(expired(f"too old resource version: {error.revision} ({error.compact_revision})"))]
-    except (CatalogStale, StoreError, EvaluationStopped, TooManyRequests):
-        return  # the client resumes from the last revision that it has seen
+            self._quiet_since = self._loop.time()
+            # At least one batch: a client of short watches progresses even if starting one has taken all its time.
+            while not self._is_over and (self._deadline > self._loop.time() or not self._has_read):
+                # What fails because PostgreSQL is away is repeated up to the end of the watch, which stands still and
+                # then goes on. If it ended, its client would get 503 for the next one: kubectl exits.
+                try:
+                    if not self._has_begun:
+                        await self._begin()
+                    assert self._subscription is not None, "it has begun"
+                    if self._batch is None:
+                        self._batch = await self._subscription.next_batch(self._wait_seconds())
+                        self._has_read = True
+                    if events := await self._take_batch():
+                        return events
+                    continue
+                except Closed:
+                    raise
+                except Unavailable:
+                    if self._loop.time() >= self._deadline:
+                        raise
+                await asyncio.sleep(RETRY_SECONDS)
+        except StatusError as error:
+            last = error_event(error)  # a webhook failed, or a tenant is gone
+        except BudgetExceeded as error:
+            last = error_event(too_large(str(error)))
+        except RevisionExpired as error:
+            last = error_event(expired(f"too old resource version: {error.revision} ({error.compact_revision})"))
+        except (CatalogStale, StoreError, EvaluationStopped, TooManyRequests):
+            pass  # the client resumes from the last revision that it has seen
+        self._end()
+        if last is None:
+            raise StopAsyncIteration
+        return [last]
 
+    async def aclose(self) -> None:
+        if self._state is not None:
+            await self._state.aclose()
+        self._end()
 
-async def _live(
-    source: WatchSource[R], options: ListOptions, revision: int, deadline: float
-) -> AsyncGenerator[Sequence[Event], None]:
-    request = source.request
-    now = asyncio.get_running_loop().time
-    quiet_since = now()
-    farewell_at = deadline - FAREWELL_SECONDS if deadline - FAREWELL_SECONDS > quiet_since else math.inf
-    read = partial(_read, deadline)
-    await read(source.refresh)
-    # The schemas of the changes so far; none of them is newer than this watch's.
-    schemas = {request.served.identity}
-    subscription = await read(partial(source.subscribe, revision))
-    followed: FollowedDefinition | None = None
-    # At least one batch: a client of short watches progresses even if starting one has taken all its time.
-    begun = False
-    answer = HeldAnswer.current()
-    try:
-        if source.follows_definition and not request.served.definition.builtin:
-            followed = await read(partial(follow, request, subscription.wake))
-        while (left := deadline - now()) > 0 or not begun:
-            begun = True
-            bookmark_at = min(quiet_since + BOOKMARK_SECONDS, farewell_at)
-            ended_at = followed.ended_at if followed is not None else None
-            wait = max(0.0, min(left, bookmark_at - now(), source.refresh_seconds)) if ended_at is None else 0.0
-            position = subscription.position
-            batch = await read(partial(subscription.next_batch, wait))
-            # After the read, so at least as new as the batch: changes go to those who may see their revision.
-            await read(source.refresh)
-            changes = batch.changes
-            if ended_at is not None:
-                changes = tuple([change for change in changes if change.revision < ended_at])
-            if not schemas.issuperset([change.schema for change in changes]):
-                schemas.update([change.schema for change in changes])
-                if source.follows_definition and await read(partial(is_superseded, request)):
-                    return  # the client resumes, and sees these changes under the new definition
-            events = await read(partial(source.events, changes))
-            needed_bytes = _held_bytes(events)
-            if answer is not None and not answer.try_hold(needed_bytes):
-                subscription.give_back(batch, position)
-                del batch, changes, events  # nothing is held while it waits: they are read again
-                await answer.wait_to_hold(needed_bytes)
-                continue
-            if events:
-                yield events
-                quiet_since = now()
+    def _end(self) -> None:
+        self._is_over = True
+        if self._followed is not None:
+            self._followed.close()
+        if self._subscription is not None:
+            self._subscription.close()
+
+    async def _initial(self, beginning: Beginning[R] | None) -> AsyncGenerator[Sequence[Event], None]:
+        """Yields the present state, at whose revision the watch continues."""
+        answer, options = HeldAnswer.current(), self._options
+        if beginning is None:
+            self._revision = await self._source.revision()
+            return
+        page: PageOf[R] | None
+        page, others = beginning
+        del beginning
+        self._revision = page.revision
+        async with aclosing(others):
+            while page is not None:
+                state = [Event("ADDED", text) for text in await self._source.texts(page.rows)] if page.rows else []
                 if answer is not None:
-                    answer.hold(0)
-            elif now() >= bookmark_at:
-                if await _is_known_superseded(request):
-                    return  # this definition may have no more events
-                if options.allow_watch_bookmarks:
-                    yield [bookmark(request, batch.revision)]
-                quiet_since = now()
-                farewell_at = farewell_at if farewell_at > quiet_since else math.inf
-            if ended_at is not None:
-                return
-            del batch, changes, events  # a watch does not hold on to what it has sent
-    finally:
-        if followed is not None:
-            followed.close()
-        subscription.close()
+                    await answer.hold_page(_held_bytes(state), more=page.more)
+                if state:
+                    yield state
+                del state  # the next page may take long
+                page = await anext(others, None)
+        if answer is not None:
+            answer.hold(0)
+        if options.allow_watch_bookmarks and _tells_end_of_state(options):
+            yield [bookmark(self._source.request, self._revision, ends_initial_events=True)]
+
+    async def _begin(self) -> None:
+        source, served = self._source, self._source.request.served
+        farewell_at = self._deadline - FAREWELL_SECONDS
+        self._farewell_at = farewell_at if farewell_at > self._loop.time() else math.inf
+        await source.refresh()
+        if self._subscription is None:
+            self._subscription = await source.subscribe(self._revision)
+        if source.follows_definition and not served.definition.builtin:
+            self._followed = await follow(source.request, self._subscription.wake)
+        self._has_begun = True
+
+    def _wait_seconds(self) -> float:
+        """Returns how long to wait for changes at most, with what has to be known of the time before."""
+        assert self._subscription is not None, "it has begun"
+        self._position = self._subscription.position
+        self._bookmark_at = min(self._quiet_since + BOOKMARK_SECONDS, self._farewell_at)
+        self._ended_at = self._followed.ended_at if self._followed is not None else None
+        if self._ended_at is not None:
+            return 0.0
+        return max(0.0, min(min(self._deadline, self._bookmark_at) - self._loop.time(), self._source.refresh_seconds))
+
+    async def _take_batch(self) -> Sequence[Event]:
+        """Returns the events of what has been read, or a bookmark; perhaps nothing."""
+        source, request, ended_at = self._source, self._source.request, self._ended_at
+        # After the read, so at least as new as the batch: changes go to those who may see their revision.
+        await source.refresh()
+        batch = self._batch
+        assert batch is not None, "it has been read"
+        changes = batch.changes
+        if ended_at is not None:
+            changes = tuple([change for change in changes if change.revision < ended_at])
+        if not self._schemas.issuperset([change.schema for change in changes]):
+            if source.follows_definition and await is_superseded(request):
+                self._is_over = True  # the client resumes, and sees these changes under the new definition
+                return ()
+            self._schemas.update([change.schema for change in changes])
+        events = await source.events(changes)
+        needed_bytes = _held_bytes(events)
+        answer = HeldAnswer.current()
+        if answer is not None and not answer.try_hold(needed_bytes):
+            assert self._subscription is not None, "it has begun"
+            self._subscription.give_back(batch, self._position)
+            self._batch = None
+            del batch, changes, events  # nothing is held while it waits: they are read again
+            await answer.wait_to_hold(needed_bytes)
+            return ()
+        if not events and self._loop.time() >= self._bookmark_at:
+            if await _is_known_superseded(request):
+                self._is_over = True  # this definition may have no more events
+                return ()
+            if self._options.allow_watch_bookmarks:
+                events = [bookmark(request, batch.revision)]
+            self._quiet_since = self._loop.time()
+            self._farewell_at = self._farewell_at if self._farewell_at > self._quiet_since else math.inf
+        self._batch = None  # a watch does not hold on to what it has sent
+        self._is_over = ended_at is not None
+        return events
 
 
 def _held_bytes(events: Sequence[Event]) -> int:
     """Returns what the watch holds of the events until its client has read them."""
     return HELD_TIMES * sum([getsizeof(event.text) for event in events])
-
-
-async def _read(deadline: float, call: Callable[[], Awaitable[T]]) -> T:
-    """Repeats a read that fails because PostgreSQL is away, up to the end of the watch.
-
-    The watch stands still and then goes on. If it ended, its client would get 503 for the next one: kubectl exits.
-    """
-    while True:
-        try:
-            return await call()
-        except Closed:
-            raise
-        except Unavailable:
-            if asyncio.get_running_loop().time() >= deadline:
-                raise
-        await asyncio.sleep(RETRY_SECONDS)
 
 
 async def follow(request: ResourceRequest, wake: Callable[[], None]) -> FollowedDefinition:

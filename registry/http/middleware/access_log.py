@@ -14,11 +14,9 @@ import logging
 from starlette.types import Scope
 
 from registry.http.request_state import RequestState
+from registry.logs import loggable
 
 logger = logging.getLogger("registry.access")
-
-# The maximum length of texts that clients choose freely.
-_LOGGED_CHARACTERS = 1024
 
 
 def log_answer(scope: Scope, state: RequestState, seconds: float) -> None:
@@ -40,8 +38,3 @@ def log_answer(scope: Scope, state: RequestState, seconds: float) -> None:
     }
     message = f"{fields['method']} {fields['path']} {state.code}"
     logger.info(message, extra={"fields": {name: value for name, value in fields.items() if value != ""}})
-
-
-def loggable(text: str) -> str:
-    """Escapes and shortens text from a client."""
-    return ascii(text[:_LOGGED_CHARACTERS])[1:-1]

@@ -26,6 +26,7 @@ class AuditMiddleware:
         state.trail = trail
         try:
             await self._app(scope, trail.receiving(receive), trail.sending(send))
+            await state.take_stream()
         except BaseException:
             await trail.panic()
             raise

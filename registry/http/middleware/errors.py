@@ -1,4 +1,4 @@
-"""Converts failures to a Status in an encoding that the client accepts; and sends watches (RequestState.stream).
+"""Converts failures to a Status in an encoding that the client accepts.
 
 An unexpected failure is logged with the request's audit id, and answered with a 500 that contains only this id. Once an
 answer has begun, its connection is closed instead: a second head would be read as part of the body.
@@ -9,7 +9,6 @@ Follows apiserver pkg/endpoints/handlers/responsewriters/{status,errors}.go.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from typing import Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -22,12 +21,10 @@ from registry.flowcontrol.fair_queue import TooManyRequests
 from registry.flowcontrol.time_slice import ClientGone
 from registry.flowcontrol.watchdog import EvaluationStopped
 from registry.http.forms import prettify
-from registry.http.middleware.access_log import loggable
-from registry.http.middleware.instrumentation import CLIENT_CLOSED_REQUEST
 from registry.http.negotiation import error_representation
-from registry.http.request_state import STATE, RequestState
-from registry.http.responses import PageNotFound, send_page_not_found, send_status
-from registry.logs import RateLimited
+from registry.http.request_state import CLIENT_CLOSED_REQUEST, STATE, RequestState
+from registry.http.responses import PageNotFound, break_off, send_page_not_found, send_status
+from registry.logs import RateLimited, loggable
 from registry.store.errors import StoreError, TenantNotFound
 
 logger = logging.getLogger("registry.requests")
@@ -36,8 +33,6 @@ logger = logging.getLogger("registry.requests")
 _store_errors: Final = RateLimited(logger)
 # Of a tenant's requests.
 _exceeded: Final = RateLimited(logger)
-
-_FORESEEN: Final = (StatusError, TooManyRequests, BudgetExceeded, EvaluationStopped, StoreError)
 
 
 class ErrorsMiddleware:
@@ -48,16 +43,13 @@ class ErrorsMiddleware:
         state: RequestState = scope[STATE]
         try:
             await self._app(scope, receive, send)
-            if (stream := state.stream) is not None:
-                state.stream = None  # it refers to the scope, which refers to the state
-                await stream()
         except ClientGone:
             state.code = CLIENT_CLOSED_REQUEST
         except PageNotFound:
             await send_page_not_found(send, scope, state.warnings)
         except Exception as error:
             if state.has_begun:
-                _break_off(error, scope)
+                break_off(error, f"{scope['method']} {loggable(scope['path'])}", scope.get(ABORT))
                 _drop_tracebacks(error)
                 return
             status = _status_of(error, scope, state)
@@ -66,9 +58,6 @@ class ErrorsMiddleware:
             representation = error_representation(state.header(b"accept"), cbor=cbor)
             representation = prettify(representation, state.info.query, state.headers)
             await send_status(send, scope, status, representation, state.warnings)
-        finally:
-            if state.when_streamed is not None:
-                state.when_streamed()
 
 
 def _is_of_route(status: StatusError) -> bool:
@@ -86,19 +75,6 @@ def _drop_tracebacks(error: Exception) -> None:
         one = left.pop()
         one.__traceback__ = None
         left += [e for e in (one.__cause__, one.__context__) if e is not None and e.__traceback__ is not None]
-
-
-def _break_off(error: Exception, scope: Scope) -> None:
-    """Closes the connection: part of an answer has been sent, so a failure cannot be reported in any other way."""
-    place = f"{scope['method']} {loggable(scope['path'])}"
-    if isinstance(error, _FORESEEN):
-        logger.warning("response aborted: %s: %r", place, error)
-    else:
-        logger.error("response aborted: %s", place, exc_info=error)
-    abort: Callable[[], None] | None = scope.get(ABORT)
-    if abort is None:
-        raise error  # another server than ours, which handles it
-    abort()
 
 
 def _status_of(error: Exception, scope: Scope, state: RequestState) -> StatusError:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from functools import partial
 from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -14,9 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from registry.api.verbs.history.subresources import SUBRESOURCES
 from registry.http import metrics
 from registry.http.middleware.access_log import log_answer
-from registry.http.request_state import STATE, RequestState
-
-CLIENT_CLOSED_REQUEST: Final = 499
+from registry.http.request_state import CLIENT_CLOSED_REQUEST, STATE, RequestState
 
 _VERBS: Final = frozenset(
     {"get", "head", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "post", "put"}
@@ -30,6 +29,8 @@ class InstrumentationMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         state: RequestState = scope[STATE]
+        state.send = send
+        end = partial(_end_logged, scope) if self._access_log else _end
 
         async def recording(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -47,15 +48,20 @@ class InstrumentationMiddleware:
         finally:
             if not is_watch:
                 metrics.IN_FLIGHT.count -= 1
-            seconds = time.perf_counter() - state.started
-            _observe(state, seconds)
-            if self._access_log:
-                log_answer(scope, state, seconds)
+            if state.stream is None:
+                end(state)
+            else:
+                state.when_streamed += (end,)
 
 
-def _observe(state: RequestState, seconds: float) -> None:
+def _end_logged(scope: Scope, state: RequestState) -> None:
+    _end(state)
+    log_answer(scope, state, time.perf_counter() - state.started)
+
+
+def _end(state: RequestState) -> None:
     """Records metrics. Labels are only of existing resources: otherwise clients could create any number of series."""
-    info, served = state.info, state.served
+    info, served, seconds = state.info, state.served, time.perf_counter() - state.started
     if served is None:
         metrics.observe(info.verb if info.verb in _VERBS else "other", "", "", "", state.code, seconds)
         return

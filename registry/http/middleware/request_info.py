@@ -40,10 +40,15 @@ class RequestInfoMiddleware:
             await send_text(send, scope, 500, _unknown_resource(scope))
             logged.audit_id = ""
             return
-        scope[STATE] = RequestState(info, headers, info.attributes(), logged, started, [])
+        state = scope[STATE] = RequestState(info, headers, info.attributes(), logged, started, [])
         try:
             await self._app(scope, receive, send)
+            if state.stream is not None:
+                del scope, receive, send, headers, info  # a watch lives long
+                await state.take_stream()
         finally:
+            for end in state.when_streamed:
+                end(state)
             logged.audit_id = ""
 
 

@@ -73,11 +73,14 @@ class TenantLimitsMiddleware:
             await self._app(scope, receive, send)
         finally:
             if state.stream is None:
-                self._end(tenant.name, answer, upload, flow, watch=watch)
+                self._end(tenant.name, answer, upload, flow, state)
             else:
-                state.when_streamed = partial(self._end, tenant.name, answer, upload, flow, watch=watch)
+                state.when_streamed += (partial(self._end, tenant.name, answer, upload, flow),)
 
-    def _end(self, tenant: str, answer: HeldAnswer, upload: Upload | None, flow: Flow | None, *, watch: bool) -> None:
+    def _end(
+        self, tenant: str, answer: HeldAnswer, upload: Upload | None, flow: Flow | None, state: RequestState
+    ) -> None:
+        watch = state.info.verb == "watch"
         answer.end()
         if watch:
             self._activity.end_watch(tenant)

@@ -34,6 +34,7 @@ class TracingMiddleware:
 
             try:
                 await self._app(scope, receive, send_traced)
+                await state.take_stream()  # calls for it belong to the span
             finally:
                 if not ended:
                     _end(span, method, state, state.code)

@@ -6,14 +6,18 @@ Head and body together are one TLS record and one system call, which saves a fif
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from uvicorn._types import ASGI3Application, ASGIReceiveEvent, ASGISendEvent, HTTPResponseStartEvent, HTTPScope
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn._types import ASGIReceiveEvent, ASGISendEvent, HTTPResponseStartEvent, HTTPScope
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from registry.http.serving.flag import Flag
+
+if TYPE_CHECKING:
+    from registry.http.serving.protocol import Protocol
 
 # Above this, copying head and body together costs more than a second write.
 JOINED_LIMIT_BYTES = 64 * 1024
@@ -45,6 +49,10 @@ class _DefaultLines:
 _default_lines: Final = _DefaultLines()
 
 
+# The scope of an answer of unknown length: what sends its parts only asks for the method.
+_STREAMED: Final[HTTPScope] = {"method": "GET"}  # type: ignore[typeddict-item]
+
+
 def _nothing() -> None:
     pass
 
@@ -55,19 +63,7 @@ class Cycle(RequestResponseCycle):
     Invariant: `_head` is not empty exactly between the start of an answer of known length and its first body.
     """
 
-    def __init__(
-        self,
-        protocol: HttpToolsProtocol,
-        scope: HTTPScope,
-        *,
-        expects_continue: bool,
-        keep_alive: bool,
-        update_held_bytes: Callable[[], None],
-        begin_tunnel: Callable[[bytes], None],
-        leaves_body: Callable[[], bool],
-    ) -> None:
-        """`update_held_bytes` is called for each consumed part of the body, `begin_tunnel` with the head of a 101.
-        `leaves_body` returns whether the connection ends after the answer because too much of the body is missing."""
+    def __init__(self, protocol: Protocol, scope: HTTPScope, *, expects_continue: bool, keep_alive: bool) -> None:
         super().__init__(
             scope,
             protocol.transport,
@@ -84,16 +80,14 @@ class Cycle(RequestResponseCycle):
         self._head = b""
         # Whether the application has asked for the body.
         self.asks_for_body = False
-        self._count_kept = update_held_bytes
-        self._begin_tunnel = begin_tunnel
-        self._leaves_body = leaves_body
+        # Not its methods: each bound method takes 64 bytes of a watch.
+        self._protocol = protocol
         self._when_gone: Callable[[], None] = _nothing
 
-    async def run_asgi(self, app: ASGI3Application) -> None:
-        try:
-            await super().run_asgi(app)
-        finally:
-            self.release()
+    def end(self, task: asyncio.Task[None]) -> None:
+        """The task of the application has ended."""
+        self._protocol.tasks.discard(task)
+        self.release()
 
     def release(self) -> None:
         """Drops the scope, which refers to functions of this cycle: only the garbage collector would free both."""
@@ -149,7 +143,7 @@ class Cycle(RequestResponseCycle):
     async def receive(self) -> ASGIReceiveEvent:
         self.asks_for_body = True
         message = await super().receive()
-        self._count_kept()
+        self._protocol.update_held_bytes()
         return message
 
     async def send(self, message: ASGISendEvent) -> None:
@@ -175,7 +169,7 @@ class Cycle(RequestResponseCycle):
                 closes = b"close" in value.lower()
         if closes:
             self.keep_alive = False
-        elif code != 101 and (not self.keep_alive or self._leaves_body()):
+        elif code != 101 and (not self.keep_alive or self._protocol.leaves_body()):
             parts += (b"connection", b": ", b"close", b"\r\n")
         self.chunked_encoding = length < 0 and self.scope["method"] != "HEAD" and code not in (101, 204, 304)
         if self.chunked_encoding:
@@ -189,9 +183,12 @@ class Cycle(RequestResponseCycle):
             raise RuntimeError("a header of the answer holds a line break or a NUL")
         if code == 101:
             self.keep_alive = False
-            self._begin_tunnel(head)
+            self._protocol.begin_tunnel(head)
         elif length < 0:
             self.transport.write(head)
+            if self.chunked_encoding:  # a watch, which may take long
+                self.scope = _STREAMED
+                self._protocol.release_request()
         else:
             self._head = head
 

@@ -15,7 +15,7 @@ Added to uvicorn's:
 from __future__ import annotations
 
 import asyncio
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Final
 
 import httptools
@@ -56,6 +56,12 @@ too_much: Final = partial(HeadRefused, 429, "the server has no room for this req
 
 
 _refusals: Final = RefusalLog()
+
+
+@lru_cache(64)
+def _shared(address: tuple[str, int | None] | None) -> tuple[str, int | None] | None:
+    """Returns one object for all connections to an address."""
+    return address
 
 
 class Protocol(TimedProtocol):
@@ -108,6 +114,7 @@ class Protocol(TimedProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self.server = _shared(self.server)
         self.flow = WriteFlow(transport)
         self.was_made = True
         self._slot.attach(self.has_request, self._close_now)
@@ -229,6 +236,9 @@ class Protocol(TimedProtocol):
 
     def _feed(self, data: bytes) -> None:
         """Parses data. After a request to switch protocols comes the next request, until they have been switched."""
+        if self.parser is None:
+            self.parser = httptools.HttpRequestParser(self)  # type: ignore[unreachable]
+            self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn does
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
@@ -240,7 +250,7 @@ class Protocol(TimedProtocol):
                 except httptools.HttpParserUpgrade as another:
                     rest = rest[another.args[0] :]
 
-    def _leaves_body(self) -> bool:
+    def leaves_body(self) -> bool:
         """Whether more of the body is missing than is dropped after an answer. The connection will end then, so the
         answer has to announce it: otherwise the client would lose its next request."""
         if not self._reading_body or self._running is not self.cycle:
@@ -305,15 +315,7 @@ class Protocol(TimedProtocol):
         scope["query_string"] = url.query or b""
         keep_alive = version != "1.0" and parser.should_keep_alive() and not self.is_last
         before = self.cycle
-        cycle = Cycle(
-            self,
-            scope,
-            expects_continue=self.expect_100_continue,
-            keep_alive=keep_alive,
-            update_held_bytes=self.update_held_bytes,
-            begin_tunnel=self.begin_tunnel,
-            leaves_body=self._leaves_body,
-        )
+        cycle = Cycle(self, scope, expects_continue=self.expect_100_continue, keep_alive=keep_alive)
         scope[IS_GONE] = cycle.is_gone  # type: ignore[typeddict-unknown-key]
         scope[WHEN_GONE] = cycle.when_gone  # type: ignore[typeddict-unknown-key]
         scope[ABORT] = cycle.abort  # type: ignore[typeddict-unknown-key]
@@ -379,6 +381,13 @@ class Protocol(TimedProtocol):
         self.parser = None  # type: ignore[assignment] # which holds the last header; nothing more is parsed
         self.update_held_bytes()
 
+    def release_request(self) -> None:
+        """Frees the parser, which is made again for further data, and the parsed request, if it is complete: together
+        some 2 kB, with a token more."""
+        if not self._reading_head and not self._reading_body:
+            self.parser = self.scope = None  # type: ignore[assignment]
+            self.headers, self.url = [], b""
+
     def _body_bytes(self) -> int:
         return len(self.cycle.body) if self.cycle is not None and not self.cycle.response_complete else 0
 
@@ -412,7 +421,9 @@ class Protocol(TimedProtocol):
     # -- output
     def _start_asgi_task(self, cycle: Cycle, app: ASGI3Application) -> None:  # type: ignore[override]
         self._running = cycle
-        super()._start_asgi_task(cycle, app)
+        task = self.loop.create_task(cycle.run_asgi(app))
+        self.tasks.add(task)
+        task.add_done_callback(cycle.end)
 
     def _takes_fast_path(self, path: FastPath, cycle: Cycle) -> bool:
         self._running = cycle

@@ -170,6 +170,7 @@ class Server(uvicorn.Server):
         config = uvicorn.Config(
             app,
             http=Protocol,
+            interface="asgi3",
             loop="uvloop",
             ws="none",
             lifespan="on",
