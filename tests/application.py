@@ -5,14 +5,12 @@ A pytest plugin that tests/conftest.py loads, so every folder can use its fixtur
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import itertools
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 from unittest import mock
-from urllib.parse import urlsplit
 
 import pytest
 import pytest_asyncio
@@ -83,25 +81,6 @@ async def wait_for_defaults(client: Client) -> None:
         return True
 
     await eventually(look)
-
-
-@pytest.fixture(scope="session")
-def api_template(
-    postgres_server: str, template_database: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[str]:
-    """The name of a template database in which the tenant `default` has the definition of widgets."""
-
-    async def fill(url: str) -> None:
-        async with serving(url, tmp_path_factory.mktemp("template")) as client:
-            await define(client, widgets_definition())
-            # Otherwise controllers would finish this work in each copy, and change revisions that tests expect.
-            for tenant in ("default", "system"):
-                await wait_for_defaults(client.of_tenant(tenant))
-
-    with temporary_database(postgres_server, template_database) as url:
-        with asyncio.Runner() as runner:
-            runner.run(fill(url))
-        yield urlsplit(url).path.removeprefix("/")
 
 
 # Marks tests of a module that share an application: `api`, `tenant_api` and `shared_api` are then clients of it, and

@@ -18,8 +18,8 @@ import psycopg
 from registry.postgres.account import account_for
 from registry.postgres.binaries import find_binaries
 from registry.postgres.config import environment
+from tests.folders import data_folder
 from tests.processes import wait_until
-from tests.running import data_folder
 
 ROLE = "registry"
 # Reads until its pipe closes, which is when the tests end, then ends the server, which may be frozen.

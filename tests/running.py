@@ -5,29 +5,24 @@ Most are forked from a process that has imported the server already (forked.py).
 
 from __future__ import annotations
 
-import atexit
 import contextlib
-import fcntl
-import functools
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import psutil
 import psycopg
 
 from registry.authorization.tenants import INITIAL_NAMESPACES
 from registry.postgres.folder import running_url
 from registry.postgres.server import EmbeddedPostgres
 from registry.store import migrate
+from tests.folders import prepared
 from tests.forked import ForkedProcess
 
 # As users start it, with all its imports, and with the database that a first start makes.
@@ -38,15 +33,6 @@ _FIRST_START = frozenset({"--plain-http", "--tls-cert-file", "--encryption-key-f
 
 # Far longer than a start takes, even on a busy CI machine: it only detects a server that hangs.
 START_SECONDS = 180.0
-
-# A file system in memory, on Linux. A database is copied there in half of the processor time that a disk takes, and tests
-# that copy one each keep no disk busy.
-MEMORY = Path("/dev/shm")
-# What must be free, of it and of the machine's memory: twenty times what a run of four processes fills.
-MEMORY_BYTES = 8 << 30
-_PREFIX = "registry-test-"
-_LOCK = "lock"
-_NEW_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -84,69 +70,27 @@ class RunningServer:
         return self.process.wait(timeout_seconds)
 
 
-@contextlib.contextmanager
-def data_folder() -> Iterator[Path]:
-    """A temporary folder that the account running PostgreSQL can traverse; pytest's own are private to the current user.
-
-    It is in memory where there is room; those of earlier runs that were killed are removed from there. TMPDIR names
-    another place.
-    """
-    memory = _memory()
-    if memory is not None:
-        _remove_abandoned(memory)
-    folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=memory))
-    folder.chmod(0o711)
-    with open(folder / _LOCK, "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        try:
-            yield folder
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+def copy_migrated(folder: Path) -> None:
+    """Makes a new folder of an embedded PostgreSQL with the tables of this release."""
+    copy_postgres(prepared("migrated", _migrate), folder)
 
 
-@functools.cache
-def _remove_abandoned(memory: Path) -> None:
-    """Removes the data folders of processes that have ended: nobody holds their locks. New ones may not be locked yet."""
-    for path in memory.glob(f"{_PREFIX}*/{_LOCK}"):
-        with contextlib.suppress(OSError), open(path) as lock:
-            if time.time() - path.stat().st_mtime > _NEW_SECONDS:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(path.parent, ignore_errors=True)
-
-
-def _memory() -> Path | None:
-    """Returns a folder in memory, or None if there is none with enough room from which programs may be run."""
-    if "TMPDIR" in os.environ or not os.access(MEMORY, os.W_OK):
-        return None
-    found = os.statvfs(MEMORY)
-    if found.f_flag & os.ST_NOEXEC:
-        return None
-    free = min(found.f_bavail * found.f_frsize, psutil.virtual_memory().available)
-    return MEMORY if free >= MEMORY_BYTES else None
-
-
-@functools.cache
-def _migrated_folder() -> Path:
-    """The folder of a stopped embedded PostgreSQL with the tables of this release; made once in a process."""
-    folders = contextlib.ExitStack()
-    folder = folders.enter_context(data_folder()) / "postgres"
-    atexit.register(folders.close)
+def _migrate(folder: Path) -> None:
     with EmbeddedPostgres(folder, settings={"fsync": "off"}) as server:
         migrate.upgrade(server.url)
-    return folder
 
 
 def prepare_postgres(data_dir: Path) -> None:
-    """Gives a new data directory a database with tables and nothing in them. Tests of a first start call it before.
+    """Gives a new data directory a database with tables and nothing in them. Tests of a first start call it before."""
+    if not (data_dir / "postgres").exists():
+        copy_migrated(data_dir / "postgres")
+
+
+def copy_postgres(source: Path, folder: Path) -> None:
+    """Makes a new folder of an embedded PostgreSQL, as a copy of that of a stopped one.
 
     It runs without fsync: tests kill the server, never the machine, so its page cache survives.
     """
-    if not (data_dir / "postgres").exists():
-        _copy_postgres(_migrated_folder(), data_dir)
-
-
-def _copy_postgres(source: Path, data_dir: Path) -> None:
-    folder = data_dir / "postgres"
     folder.mkdir(mode=0o711)
     subprocess.run(["cp", "-a", *(str(source / name) for name in ("data", "password")), str(folder)], check=True)
     (folder / "local.conf").write_text("fsync = off\n")
@@ -163,13 +107,8 @@ _COMPLETE = """
 """
 
 
-@functools.cache
-def _served_folder() -> Path:
-    """A data directory that a server has served for the first time, and has left; made once in a process."""
-    folders = contextlib.ExitStack()
-    data_dir = folders.enter_context(data_folder()) / "data"
-    atexit.register(folders.close)
-    data_dir.mkdir()
+def _serve_first(data_dir: Path) -> None:
+    """Has a server serve a new data directory for the first time, and leave it."""
     prepare_postgres(data_dir)
     server = start_server(data_dir)
     url = running_url(data_dir / "postgres")
@@ -180,7 +119,6 @@ def _served_folder() -> Path:
             assert time.monotonic() < deadline, f"the first start is not complete: {server.log[-4000:]}"
             time.sleep(0.05)
     server.stop()
-    return data_dir
 
 
 def _prepare(data_dir: Path) -> None:
@@ -188,8 +126,8 @@ def _prepare(data_dir: Path) -> None:
     database, keys and certificates. The token and the kubeconfig are its own."""
     if (data_dir / "postgres").exists():
         return
-    served = _served_folder()
-    _copy_postgres(served / "postgres", data_dir)
+    served = prepared("served", _serve_first)
+    copy_postgres(served / "postgres", data_dir / "postgres")
     names = [name for name in ("encryption-keys", "ca.crt", "tls") if not (data_dir / name).exists()]
     subprocess.run(["cp", "-a", *(str(served / name) for name in names), str(data_dir)], check=True)
 

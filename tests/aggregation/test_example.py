@@ -10,8 +10,9 @@ import pytest
 
 from registry.cli.kubeconfig import kubeconfig, with_tenant
 from tests.docs.pages import ROOT, commands, run
+from tests.folders import data_folder
 from tests.replication import free_port
-from tests.running import data_folder, running_server
+from tests.running import running_server
 
 
 @pytest.mark.slow

@@ -17,7 +17,8 @@ import pytest
 from tests.aggregation.backend import BASE, NAME, SERVICE, Answer, Backend, Request, backend
 from tests.aggregation.objects import PATH, api_service
 from tests.api.client import eventually
-from tests.running import RunningServer, data_folder, running_server
+from tests.folders import data_folder
+from tests.running import RunningServer, running_server
 
 EXEC = f"{BASE}/namespaces/default/metrics/a/exec"
 TENANTS = "/clusters/system/apis/tenancy.registry/v1/tenants"

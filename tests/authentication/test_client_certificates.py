@@ -20,8 +20,9 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, ObjectIdentifier
 from registry.authentication.user import User
 from registry.authentication.x509 import user_of_connection
 from tests.authentication.authority import CN, DAY, NOW, OU, Authority, O
+from tests.folders import data_folder
 from tests.processes import registry
-from tests.running import RunningServer, data_folder, running_server
+from tests.running import RunningServer, running_server
 
 UID = ObjectIdentifier("1.3.6.1.4.1.57683.2")
 SELF = "/apis/authentication.k8s.io/v1/selfsubjectreviews"

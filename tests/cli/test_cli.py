@@ -21,8 +21,9 @@ from registry import __version__
 from registry.cli.root import COMMANDS, parser
 from registry.postgres.folder import running_url
 from registry.settings import CLIENT, DATABASE, ENCRYPTED_DATABASE, OWN_DATABASE, declarations, markdown
+from tests.folders import data_folder
 from tests.processes import ROOT, environment, refusal, registry, wait_until
-from tests.running import RunningServer, data_folder, running_server
+from tests.running import RunningServer, running_server
 
 with_psql = pytest.mark.skipif(shutil.which("psql") is None, reason="psql is not on this machine")
 with_kubectl = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not on this machine")

@@ -20,7 +20,8 @@ from registry.http import encryption
 from registry.postgres.folder import running_url
 from registry.settings import Settings, SettingsError
 from registry.store.encryption import master_keys
-from tests.running import RunningServer, data_folder, prepare_postgres, running_server, start_server
+from tests.folders import data_folder
+from tests.running import RunningServer, prepare_postgres, running_server, start_server
 
 SECRETS = "/api/v1/namespaces/default/secrets"
 TOKENS = "/api/v1/namespaces/default/serviceaccounts/default/token"

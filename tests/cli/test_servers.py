@@ -13,8 +13,9 @@ import pytest
 
 from registry.cli.servers import RunningServer as Known
 from registry.cli.servers import announce, running_servers
+from tests.folders import data_folder
 from tests.processes import environment, refusal, registry, wait_until
-from tests.running import RunningServer, data_folder, running_server
+from tests.running import RunningServer, running_server
 
 
 @pytest.fixture

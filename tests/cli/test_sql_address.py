@@ -20,9 +20,10 @@ import pytest
 
 from registry.cli.sql_commands import Listening, login_url
 from registry.http.serving.tls import ensure_certificates
+from tests.folders import data_folder
 from tests.processes import registry, wait_until
 from tests.replication import free_port
-from tests.running import RunningServer, data_folder, running_server
+from tests.running import RunningServer, running_server
 
 SOCKET_URL = "postgresql://registry@/registry?host=%2Fdata%2Frun&port=5433"
 

@@ -15,8 +15,9 @@ import httpx
 import pytest
 import yaml
 
+from tests.folders import data_folder
 from tests.processes import ROOT, environment, refusal, registry
-from tests.running import RunningServer, data_folder, running_server
+from tests.running import RunningServer, running_server
 
 pytestmark = pytest.mark.slow
 

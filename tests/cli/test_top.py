@@ -9,8 +9,9 @@ import ssl
 import httpx
 import pytest
 
+from tests.folders import data_folder
 from tests.processes import registry, wait_until
-from tests.running import data_folder, running_server
+from tests.running import running_server
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.clients.kinds import Kind, defined
-from tests.running import RunningServer, data_folder, running_server
+from tests.folders import data_folder
+from tests.running import RunningServer, running_server
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 
 from tests.clients.kinds import PATIENCE_SECONDS, Kind
-from tests.running import RunningServer, data_folder
+from tests.folders import data_folder
+from tests.running import RunningServer
 
 SOURCE = Path(__file__).with_name("go")
 # Downloads client-go and compiles it.

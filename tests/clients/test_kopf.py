@@ -17,8 +17,9 @@ import pytest
 import yaml
 
 from tests.clients.kinds import connected, until
+from tests.folders import data_folder
 from tests.replication import free_port
-from tests.running import RunningServer, data_folder, running_server, start_server
+from tests.running import RunningServer, running_server, start_server
 
 # The operator imports it, in a process of its own; here it would take each test process half a second.
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("kopf") is None, reason="kopf is not installed")

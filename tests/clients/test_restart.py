@@ -16,8 +16,9 @@ import psutil
 import pytest
 
 from tests.clients.kinds import Kind, connected, defined, until
+from tests.folders import data_folder
 from tests.replication import free_port
-from tests.running import RunningServer, data_folder, running_server, start_server
+from tests.running import RunningServer, running_server, start_server
 
 WRITES = 300
 RESTART_AFTER = 100

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.conformance.harness import ARGUMENTS
-from tests.running import RunningServer, data_folder, running_server
+from tests.folders import data_folder
+from tests.running import RunningServer, running_server
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,8 @@ import sys
 
 from tests.conformance.harness import ARGUMENTS, KNOWN_FAILURES, replay_scenario, scenario_names, why_not_built
 from tests.conformance.results import update_command
-from tests.running import data_folder, running_server
+from tests.folders import data_folder
+from tests.running import running_server
 
 MODULE = "tests.conformance.known"
 

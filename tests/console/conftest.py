@@ -9,8 +9,9 @@ import pytest
 
 from tests.console.browser import CHROMIUM, Browser, Page, running_browser
 from tests.console.seed import client, ok, seed
+from tests.folders import data_folder
 from tests.processes import registry
-from tests.running import RunningServer, data_folder, running_server
+from tests.running import RunningServer, running_server
 
 
 @pytest.fixture(scope="session")

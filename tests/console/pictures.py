@@ -8,7 +8,8 @@ from typing import Final
 
 from tests.console.browser import CHROMIUM, Page, running_browser
 from tests.console.seed import GROUP, seed
-from tests.running import RunningServer, data_folder, running_server
+from tests.folders import data_folder
+from tests.running import RunningServer, running_server
 
 PICTURES: Final = Path(__file__).parents[2] / "docs" / "console"
 _NIGHTLY: Final = f"#/shop/object/{GROUP}/v1/backups/prod/nightly"

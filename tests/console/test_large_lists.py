@@ -16,7 +16,8 @@ from tests.console.browser import Browser, Page
 from tests.console.pictures import LIVE, go, search, sign_in
 from tests.console.seed import API, GROUP, MERGE, client, define, definition, manifest, ok
 from tests.databases import temporary_database
-from tests.running import RunningServer, data_folder, running_server
+from tests.folders import data_folder
+from tests.running import RunningServer, running_server
 
 logger = logging.getLogger(__name__)
 pytestmark = pytest.mark.slow

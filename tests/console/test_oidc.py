@@ -25,8 +25,9 @@ from tests.console.browser import Browser
 from tests.console.editing import edit
 from tests.console.seed import client as http_client
 from tests.console.seed import ok
+from tests.folders import data_folder
 from tests.https import Endpoint, serving_https
-from tests.running import RunningServer, data_folder, running_server
+from tests.running import RunningServer, running_server
 
 CLIENT_ID = "registry"
 PATH = "/console/api/oidc"

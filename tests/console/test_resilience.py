@@ -11,8 +11,9 @@ from tests.console.browser import Browser, Page
 from tests.console.editing import edit
 from tests.console.pictures import LIVE, go, sign_in
 from tests.console.seed import API, BACKUP, COLUMNS, GROUP, SHOP, backup, client, define, definition, manifest, ok
+from tests.folders import data_folder
 from tests.replication import free_port
-from tests.running import RunningServer, data_folder, running_server, start_server
+from tests.running import RunningServer, running_server, start_server
 
 pytestmark = pytest.mark.slow
 

@@ -24,7 +24,8 @@ from tests.conversion.gateways import (
     gateway,
     version_of,
 )
-from tests.running import data_folder, running_server
+from tests.folders import data_folder
+from tests.running import running_server
 
 pytestmark = pytest.mark.slow  # a server and a database for each
 

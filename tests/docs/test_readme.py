@@ -15,8 +15,9 @@ import pytest
 
 from registry.cli.kubeconfig import kubeconfig, with_tenant
 from tests.docs.pages import ROOT, commands, run
+from tests.folders import data_folder
 from tests.processes import wait_until
-from tests.running import RunningServer, data_folder, running_server
+from tests.running import RunningServer, running_server
 
 needs_kubectl = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not on this machine")
 NEEDS = {"sql": "psql", "history": "jq", "tutorials/reports": "psql", "tutorials/operator": "kopf"}

@@ -21,8 +21,9 @@ from registry.store.types import TenantName
 from tests.docs.pages import ROOT
 from tests.faults.clients import ServerClient, eventually
 from tests.faults.disturbances import CLOCK, FULL_DISK
+from tests.folders import data_folder
 from tests.replication import Node, cluster, running_node
-from tests.running import RunningServer, data_folder, running_server
+from tests.running import RunningServer, running_server
 from tests.store.writes import create
 
 pytestmark = pytest.mark.slow

@@ -35,9 +35,10 @@ from tests.faults.disturbances import (
     follow,
 )
 from tests.faults.history import Change, Log, Views
+from tests.folders import data_folder
 from tests.proxy import Proxy
 from tests.replication import Node, free_port
-from tests.running import RunningServer, data_folder, start_server
+from tests.running import RunningServer, start_server
 
 TENANTS = ("alpha", "beta", "gamma")
 # After a fault a write must be acknowledged within this time: what takes longer has not recovered.

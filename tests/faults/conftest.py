@@ -11,7 +11,8 @@ import pytest
 from registry.postgres.server import EmbeddedPostgres
 from tests.databases import embedded_postgres
 from tests.faults.clients import ServerClient
-from tests.running import RunningServer, data_folder, prepare_postgres, running_server
+from tests.folders import data_folder
+from tests.running import RunningServer, prepare_postgres, running_server
 
 
 @pytest.fixture

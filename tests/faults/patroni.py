@@ -20,9 +20,9 @@ import yaml
 from registry.postgres.account import SystemAccount, account_for
 from registry.postgres.binaries import find_binaries
 from registry.postgres.config import environment
+from tests.folders import data_folder
 from tests.processes import wait_until
 from tests.replication import ROLE, free_port
-from tests.running import data_folder
 
 PROGRAMS: Final = ("patroni", "etcd")
 # The least that Patroni takes: a leader that is gone with its machine is replaced after so long.

@@ -25,9 +25,10 @@ from tests.docs.pages import ROOT
 from tests.faults.clients import ServerClient, Watcher, eventually, revision_of
 from tests.faults.disturbances import CLOCK, FULL_DISK
 from tests.faults.failpoints import MODULE, failing
+from tests.folders import data_folder
 from tests.proxy import Proxy
 from tests.replication import Node
-from tests.running import RunningServer, data_folder, running_server
+from tests.running import RunningServer, running_server
 from tests.store.writes import GADGETS, create
 
 pytestmark = pytest.mark.slow

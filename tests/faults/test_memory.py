@@ -19,7 +19,8 @@ import psycopg
 import pytest
 
 from registry.postgres.folder import running_url
-from tests.running import RunningServer, data_folder, running_server
+from tests.folders import data_folder
+from tests.running import RunningServer, running_server
 
 pytestmark = pytest.mark.slow
 

@@ -20,8 +20,9 @@ from registry.store.types import TenantName
 from tests.admission.policies import BINDINGS, POLICIES, named, rule
 from tests.databases import temporary_database
 from tests.faults.clients import PATIENCE_SECONDS, eventually
+from tests.folders import data_folder
 from tests.processes import children
-from tests.running import RunningServer, data_folder, running_server
+from tests.running import RunningServer, running_server
 
 pytestmark = pytest.mark.slow
 

@@ -17,13 +17,14 @@ from pathlib import Path
 
 import psutil
 
+from tests.folders import data_folder
 from tests.fuzz.calls import Call, Entry, read_entry, write_entry
 from tests.fuzz.episodes import Found, Log, Session, plans, play, replay
 from tests.fuzz.isolation import isolate
 from tests.fuzz.minimise import minimised
 from tests.fuzz.mutations import Mutator
 from tests.fuzz.wire import Wire
-from tests.running import data_folder, running_server
+from tests.running import running_server
 
 CORPUS = Path(__file__).parent / "corpus"
 # Requests of one plan before the next: a short run then sees some eighty of them.

@@ -14,9 +14,10 @@ import pytest
 
 from registry.http.serving import acceptor as accepting_module
 from registry.http.serving.connection_shares import IDLE_BYTES, UNKNOWN, ConnectionShares, ConnectionSlot
+from tests.folders import data_folder
 from tests.http.acceptors import accepting
 from tests.http.streams import PATIENCE_SECONDS, REQUEST, Streams, answer, ended
-from tests.running import RunningServer, data_folder, running_server
+from tests.running import RunningServer, running_server
 
 LIMIT = 60
 

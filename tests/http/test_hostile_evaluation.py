@@ -11,7 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.running import RunningServer, data_folder, running_server
+from tests.folders import data_folder
+from tests.running import RunningServer, running_server
 
 # So that a second of work is too much, also beside the loop.
 LIMIT_MILLISECONDS = 50

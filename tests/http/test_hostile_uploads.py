@@ -11,7 +11,8 @@ import psutil
 import pytest
 
 from registry.http.bodies import BODY_LIMIT_BYTES
-from tests.running import RunningServer, data_folder, running_server
+from tests.folders import data_folder
+from tests.running import RunningServer, running_server
 
 UPLOADS = 200
 LIMIT_MIB = 64

@@ -10,8 +10,9 @@ import ssl
 
 import pytest
 
+from tests.folders import data_folder
 from tests.http.streams import PATIENCE_SECONDS, answer
-from tests.running import RunningServer, data_folder, running_server
+from tests.running import RunningServer, running_server
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 CLIENTS = 4

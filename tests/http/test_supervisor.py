@@ -17,8 +17,9 @@ import httpx
 import psutil
 import pytest
 
+from tests.folders import data_folder
 from tests.processes import ROOT, alive, children, environment, refusal, registry, wait_until
-from tests.running import REGISTRY, data_folder, running_server, start_server
+from tests.running import REGISTRY, running_server, start_server
 
 pytestmark = pytest.mark.slow
 

@@ -15,8 +15,9 @@ import pytest
 from registry import tracing
 from tests.api.widgets import WIDGETS, widget
 from tests.faults.clients import ServerClient, eventually
+from tests.folders import data_folder
 from tests.processes import refusal, registry
-from tests.running import RunningServer, data_folder, running_server
+from tests.running import RunningServer, running_server
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 

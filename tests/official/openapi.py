@@ -25,7 +25,8 @@ from typing import Any, Final, NamedTuple
 
 from benchmarks import reference, server
 from tests.emulating import AS_1_36
-from tests.running import data_folder, running_server
+from tests.folders import data_folder
+from tests.running import running_server
 
 Json = dict[str, Any]
 

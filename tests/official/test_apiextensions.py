@@ -14,8 +14,9 @@ from typing import Final
 import pytest
 
 from tests.emulating import AS_1_36
+from tests.folders import data_folder
 from tests.official.black_box import FOLDER, names_of_tests, run_as_upstream
-from tests.running import RunningServer, data_folder, running_server
+from tests.running import RunningServer, running_server
 
 _SUITE: Final = FOLDER / "apiextensions.test"
 _SECONDS: Final = 120

@@ -13,8 +13,9 @@ from typing import Final
 import pytest
 
 from tests.emulating import AS_1_36
+from tests.folders import data_folder
 from tests.official.black_box import FOLDER, names_of_tests, run_as_upstream
-from tests.running import RunningServer, data_folder, running_server
+from tests.running import RunningServer, running_server
 
 _SECONDS: Final = 150
 _WORKLOADS: Final = "pods, deployments and other kinds that are not served"

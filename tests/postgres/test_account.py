@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from registry.postgres.account import AccountError, account_for
-from tests.running import data_folder
+from tests.folders import data_folder
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 

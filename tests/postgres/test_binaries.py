@@ -14,7 +14,7 @@ from registry.postgres import binaries
 from registry.postgres.account import account_for
 from registry.postgres.binaries import BinariesError, find_binaries
 from registry.postgres.server import EmbeddedPostgres
-from tests.running import data_folder
+from tests.folders import data_folder
 
 
 def _programs(folder: Path, version: str) -> Path:

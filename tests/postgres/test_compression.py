@@ -10,7 +10,7 @@ import pytest
 from registry.postgres.binaries import WHEELS, _copy_wheel
 from registry.postgres.folder import EmbeddedPostgresError
 from registry.postgres.server import EmbeddedPostgres
-from tests.running import data_folder
+from tests.folders import data_folder
 
 
 @pytest.mark.slow

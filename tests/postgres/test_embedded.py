@@ -21,9 +21,9 @@ from registry.postgres import server as embedded
 from registry.postgres.folder import EmbeddedPostgresError, running_url
 from registry.postgres.memory import PROCESS_BYTES
 from registry.postgres.server import EmbeddedPostgres
+from tests.folders import data_folder
 from tests.processes import ROOT, alive, children, wait_until
 from tests.replication import free_port
-from tests.running import data_folder
 
 pytestmark = pytest.mark.slow
 

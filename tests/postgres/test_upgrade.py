@@ -14,8 +14,8 @@ from registry.postgres import server
 from registry.postgres.account import account_for
 from registry.postgres.binaries import find_binaries
 from registry.postgres.server import EmbeddedPostgres
+from tests.folders import data_folder
 from tests.processes import wait_until
-from tests.running import data_folder
 
 pytestmark = pytest.mark.slow
 

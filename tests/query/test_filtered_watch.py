@@ -6,7 +6,8 @@ import pytest
 
 from benchmarks.client import Target
 from benchmarks.filtered_watch import FILTERS, check
-from tests.running import data_folder, running_server
+from tests.folders import data_folder
+from tests.running import running_server
 
 
 @pytest.mark.slow  # a server of two processes, and two that write

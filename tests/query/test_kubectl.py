@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from tests.api.widgets import widget, widgets_definition
+from tests.folders import data_folder
 from tests.processes import environment, wait_until
-from tests.running import data_folder, running_server
+from tests.running import running_server
 
 pytestmark = [
     pytest.mark.slow,

@@ -11,10 +11,11 @@ from typing import Any
 import psycopg
 import pytest
 
+from tests.folders import data_folder
 from tests.processes import registry
 from tests.reporting.outsiders import CRD, VIEW, Outsiders, logged_in
 from tests.reporting.reports import Reports, definition
-from tests.running import RunningServer, data_folder, running_server
+from tests.running import RunningServer, running_server
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 ROLES = "roles_rbac_authorization_k8s_io"

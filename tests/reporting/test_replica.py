@@ -15,9 +15,9 @@ from registry.postgres.account import account_for
 from registry.postgres.binaries import find_binaries
 from registry.postgres.server import EmbeddedPostgres
 from tests.databases import with_database
+from tests.folders import data_folder
 from tests.reporting.outsiders import CRD, VIEW, logged_in
 from tests.reporting.reports import Reports
-from tests.running import data_folder
 
 PATIENCE_SECONDS = 120.0
 NAMES = f"SELECT name FROM {VIEW} ORDER BY name"

@@ -16,8 +16,9 @@ import psycopg
 import pytest
 
 from registry.postgres.folder import running_url
+from tests.folders import data_folder
 from tests.reporting.reports import definition
-from tests.running import RunningServer, data_folder, running_server
+from tests.running import RunningServer, running_server
 
 PATIENCE_SECONDS = 120.0
 CRD = definition(

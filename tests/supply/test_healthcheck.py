@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.running import data_folder, running_server
+from tests.folders import data_folder
+from tests.running import running_server
 
 SCRIPT = Path(__file__).parents[2] / "image" / "healthcheck.py"
 

@@ -16,7 +16,8 @@ import pytest
 from packaging.utils import canonicalize_name
 
 from registry import __version__
-from tests.running import data_folder, running_server
+from tests.folders import data_folder
+from tests.running import running_server
 from tests.supply.commands import run
 from tests.supply.locks import NO_INDEX, RUNTIME, pins, wanted
 

@@ -16,7 +16,8 @@ from tests.databases import embedded_postgres
 from tests.faults.campaign import CREATE_TENANTS, read_logs
 from tests.faults.checker import violations
 from tests.faults.clients import ServerClient, eventually
-from tests.running import RunningServer, data_folder, start_server
+from tests.folders import data_folder
+from tests.running import RunningServer, start_server
 from tests.upgrades.balancer import Backend, Balancer
 from tests.upgrades.load import NAMESPACES, Load
 from tests.upgrades.releases import PREVIOUS, PREVIOUS_REVISION, command_of

@@ -7,7 +7,8 @@ import ssl
 
 import httpx
 
-from tests.running import RunningServer, data_folder, running_server
+from tests.folders import data_folder
+from tests.running import RunningServer, running_server
 
 TENANTS = "/clusters/system/apis/tenancy.registry/v1/tenants"
 HOOKS = "/clusters/attacker/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"

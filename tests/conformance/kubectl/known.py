@@ -10,7 +10,8 @@ import sys
 from tests.conformance.kubectl.harness import KNOWN_FAILURES, replay_transcript, transcript_names
 from tests.conformance.results import update_command
 from tests.emulating import AS_1_36
-from tests.running import data_folder, running_server
+from tests.folders import data_folder
+from tests.running import running_server
 
 MODULE = "tests.conformance.kubectl.known"
 
