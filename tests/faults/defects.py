@@ -57,7 +57,19 @@ def drop_a_delete() -> None:
 
 
 def reorder() -> None:
-    _break_publishing(lambda changes: changes[::-1])
+    """A change comes after those that are published next. What is published together may be a single one each time."""
+    late: Changes = []
+
+    def swap(changes: Changes) -> Changes:
+        if late:
+            changes = [*changes, *late]
+            late.clear()
+        elif strikes():
+            late.append(changes[0])
+            changes = changes[1:]
+        return changes
+
+    _break_publishing(swap)
 
 
 def reuse_a_revision() -> None:
