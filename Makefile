@@ -95,7 +95,7 @@ sbom: $(VENV)/.developing $(TOOLS)/.installed ## the components of the image, in
 	rm -rf $(BUILD)
 	$(BIN)/python -m venv --without-pip $(BUILD)/image
 	$(PIP) --python $(BUILD)/image/bin/python $(LOCKED) --no-compile -r requirements/image.txt
-	$(BIN)/python -m build --no-isolation --outdir $(BUILD)/wheel
+	$(BIN)/python -m build --wheel --no-isolation --outdir $(BUILD)/wheel
 	$(PIP) --python $(BUILD)/image/bin/python install --no-deps --no-index --no-compile $(BUILD)/wheel/*.whl
 	version=$$($(BUILD)/image/bin/registry version) && \
 		sed "s/^dynamic = .*/version = \"$${version#registry }\"/" pyproject.toml > $(BUILD)/pyproject.toml

@@ -108,11 +108,11 @@ async def return_free_memory(is_shared: Callable[[], bool], check_seconds: float
     if trim is None or heaps is None:
         return
     heaps.restype = _MallInfo
+    await asyncio.sleep(check_seconds)
     # What was free when the heaps were last trimmed, less what has been used again since.
     returned = 0
     collected, grown, exempt = _resident_bytes(), 0, gc.get_freeze_count()
     while True:
-        await asyncio.sleep(check_seconds)
         grown = grown + 1 if _resident_bytes() > collected + _COLLECT_BYTES else 0
         if grown >= _COLLECT_LOOKS:
             if not is_shared() or gc.get_freeze_count() > exempt + _MANY_OBJECTS:
@@ -127,6 +127,7 @@ async def return_free_memory(is_shared: Callable[[], bool], check_seconds: float
             returned = free
         returned = min(returned, free)
         collected = _resident_bytes() if grown >= _COLLECT_LOOKS else min(collected, _resident_bytes())
+        await asyncio.sleep(check_seconds)
 
 
 def _resident_bytes() -> int:

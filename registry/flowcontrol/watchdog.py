@@ -2,7 +2,7 @@
 
 Evaluation for clients is metered as it runs (registry/budget.py); this is for what was overlooked. A thread checks
 every POLL_SECONDS what is being evaluated, on the event loop and in the threads beside it, and raises an exception in a
-thread that has exceeded its limit:
+thread that has exceeded its limit. While the process does nothing, it sleeps until something is evaluated:
 
     run_guarded(Section(tenant, limit_seconds), work)     # the result of `work`, or EvaluationStopped
 
@@ -35,6 +35,8 @@ T = TypeVar("T")
 
 # A check costs some 20 µs: a thousandth of the processor.
 POLL_SECONDS: Final = 0.02
+# How long it sleeps while nothing is evaluated, before it looks whether the event loop is busy.
+QUIET_SECONDS: Final = 1.0
 
 STOPPED: Final = Counter(
     "registry_evaluations_stopped", "Evaluations that took too much processor time, by where they ran.", ["place"]
@@ -82,6 +84,8 @@ class Section:
 
 # By thread. A thread adds and removes only its own section.
 _sections: dict[int, Section] = {}
+# Set when a section is added: they end the sleep of a watchdog.
+_asleep: set[threading.Event] = set()
 # Held while an exception is sent.
 _sending = threading.Lock()
 
@@ -93,6 +97,9 @@ def run_guarded(section: Section, work: Callable[[], T]) -> T:
         return work()  # within another
     try:
         _sections[thread] = section
+        if _asleep:
+            for alarm in [*_asleep]:
+                alarm.set()
         try:
             return work()
         finally:
@@ -122,6 +129,7 @@ class Watchdog:
         self._loop_thread = threading.get_ident()
         self._stall_seconds = stall_seconds
         self._ending = threading.Event()
+        self._alarm = threading.Event()
         self._tick_requested = False  # for a tick
         self._tick_requested_at = 0.0  # by the clock of the loop's thread
         self._thread = threading.Thread(target=self._run, name="watchdog", daemon=True)
@@ -131,6 +139,7 @@ class Watchdog:
 
     def stop(self) -> None:
         self._ending.set()
+        self._alarm.set()
         self._thread.join()
 
     def _run(self) -> None:
@@ -141,7 +150,15 @@ class Watchdog:
                     section.began = used
                 elif used - section.began >= section.limit_seconds and not section.stopping:
                     self._stop(thread, section)
-            self._look_at_loop()
+            if self._look_at_loop():
+                self._sleep()
+
+    def _sleep(self) -> None:
+        self._alarm.clear()
+        _asleep.add(self._alarm)
+        if not _sections and not self._ending.is_set():
+            self._alarm.wait(QUIET_SECONDS)
+        _asleep.discard(self._alarm)
 
     def _stop(self, thread: int, section: Section) -> None:
         for _ in range(_TRIES):
@@ -160,8 +177,8 @@ class Watchdog:
             logger.warning("an evaluation took too long and was stopped", extra={"fields": fields})
             return
 
-    def _look_at_loop(self) -> None:
-        """Asks a busy loop for a sign of life, and reports one that gives none."""
+    def _look_at_loop(self) -> bool:
+        """Asks a busy loop for a sign of life, and reports one that gives none. Returns whether it has done little."""
         used = _cpu_seconds(self._loop_thread)
         if self._tick_requested:
             if used - self._tick_requested_at >= self._stall_seconds:
@@ -169,15 +186,16 @@ class Watchdog:
                 STALLS.inc()
                 at = _format_stack(_stack(self._loop_thread))
                 logger.warning("the event loop is held", extra={"fields": {"at": at}})
-            return
+            return False
         if used - self._tick_requested_at > POLL_SECONDS / 2 and self._loop_thread not in _sections:
             self._tick_requested, self._tick_requested_at = True, used
             try:
                 self._loop.call_soon_threadsafe(self._tick)
             except RuntimeError:  # it has been closed
                 self._ending.set()
-        else:
-            self._tick_requested_at = used
+            return False
+        self._tick_requested_at = used
+        return True
 
     def _tick(self) -> None:
         self._tick_requested, self._tick_requested_at = False, _cpu_seconds(self._loop_thread)

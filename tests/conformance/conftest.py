@@ -1,4 +1,4 @@
-"""One started server for all recorded exchanges of a test process."""
+"""One started server for the recorded exchanges of a test process: it ends with them, since an idle one costs time, too."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.folders import data_folder
 from tests.running import RunningServer, running_server
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def server() -> Iterator[RunningServer]:
     with data_folder() as folder, running_server(folder / "data", *ARGUMENTS) as running:
         yield running

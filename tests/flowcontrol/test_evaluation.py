@@ -30,6 +30,7 @@ from registry.flowcontrol.evaluation import (
 from registry.flowcontrol.fair_queue import TooManyRequests
 from registry.flowcontrol.time_slice import ClientGone, TimeSlice
 from registry.flowcontrol.watchdog import EvaluationStopped, Section, Watchdog, run_guarded
+from tests.api.client import eventually
 
 LIMIT_SECONDS = 0.1
 
@@ -102,6 +103,36 @@ def deep(levels: int = 100) -> None:
 def test_long_evaluations_are_stopped(work: Callable[[], None]) -> None:
     with pytest.raises(EvaluationStopped, match="more than 100 ms of processor time"):
         run_guarded(Section("t", LIMIT_SECONDS), work)
+
+
+async def test_the_watchdog_of_an_idle_process_sleeps_until_something_is_evaluated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(watchdog, "QUIET_SECONDS", 3600.0)
+    looks = 0
+    look = Watchdog._look_at_loop
+
+    def count(self: Watchdog) -> bool:
+        nonlocal looks
+        looks += self is dog
+        return look(self)
+
+    monkeypatch.setattr(Watchdog, "_look_at_loop", count)
+    dog = Watchdog(asyncio.get_running_loop(), 60.0)
+    dog.start()
+
+    async def is_quiet() -> bool:
+        before = looks
+        await asyncio.sleep(10 * watchdog.POLL_SECONDS)  # in which it would look ten times
+        return looks == before
+
+    try:
+        await eventually(is_quiet)
+        before = looks
+        run_guarded(Section("shop", LIMIT_SECONDS), partial(use_processor, LIMIT_SECONDS / 2))
+        assert looks > before
+    finally:
+        dog.stop()
 
 
 def test_nothing_is_stopped_after_its_end() -> None:
