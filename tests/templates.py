@@ -33,7 +33,7 @@ _WITH_WIDGETS = "template_widgets"
 @pytest.fixture(scope="session")
 def postgres_server(request: pytest.FixtureRequest) -> Iterator[str]:
     """The URL of a database on a running server; its role may create databases."""
-    given = _given()
+    given = _external_url()
     if given:
         _note_version(request.config, given)
         yield given
@@ -49,7 +49,7 @@ def postgres_server(request: pytest.FixtureRequest) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def template_database(postgres_server: str) -> Iterator[str]:
     """The name of a migrated database without connections, as CREATE DATABASE ... TEMPLATE requires."""
-    if not _given():
+    if not _external_url():
         yield _MIGRATED
         return
     with temporary_database(postgres_server, "template0") as url:
@@ -62,7 +62,7 @@ def api_template(
     postgres_server: str, template_database: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
     """The name of a template database in which the tenant `default` has the definition of widgets."""
-    if not _given():
+    if not _external_url():
         yield _WITH_WIDGETS
         return
     with temporary_database(postgres_server, template_database) as url:
@@ -76,7 +76,7 @@ def migrated_node() -> Node:
     return Node(prepared("node", _migrate_node), "node")
 
 
-def _given() -> str | None:
+def _external_url() -> str | None:
     return os.environ.get("REGISTRY_TEST_DATABASE_URL")
 
 
@@ -119,7 +119,7 @@ def _note_version(config: pytest.Config, url: str) -> None:
 
 
 def pytest_report_header() -> str:
-    return "database: " + ("REGISTRY_TEST_DATABASE_URL" if _given() else "an embedded PostgreSQL")
+    return "database: " + ("REGISTRY_TEST_DATABASE_URL" if _external_url() else "an embedded PostgreSQL")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
