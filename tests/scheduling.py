@@ -14,7 +14,8 @@ from xdist.scheduler import LoadScopeScheduling
 
 # Folders whose files share what is expensive to make: a browser with a filled server, the servers of clients.
 TOGETHER = ("tests/clients", "tests/console")
-# What takes twenty seconds or more on two cores. A longer file that is missing here costs time only if it is run last.
+# What takes twenty seconds or more on two cores, or long and would be among the last. A longer file that is missing here
+# costs time only if it is run last.
 FIRST = (
     "tests/clients",
     "tests/console",
@@ -44,6 +45,8 @@ FIRST = (
     "tests/http/test_supervisor.py",
     "tests/faults/test_network.py",
     "tests/aggregation/test_example.py",
+    "tests/webhooks/test_https.py",
+    "tests/test_frame.py",
 )
 
 

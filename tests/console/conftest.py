@@ -14,7 +14,7 @@ from tests.processes import registry
 from tests.running import RunningServer, running_server
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     if CHROMIUM is None:
         pytest.skip("chromium is not on this machine")
@@ -22,7 +22,7 @@ def browser() -> Iterator[Browser]:
         yield browser
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def server(browser: Browser) -> Iterator[RunningServer]:
     with data_folder() as folder, running_server(folder / "data", "--workers", "2") as running:
         seed(running)
@@ -44,7 +44,7 @@ def http(server: RunningServer) -> Iterator[Any]:
         yield made
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def tokens(server: RunningServer) -> dict[str, str]:
     """Users of the tenant shop: `editor` has all rights in it, `reader` the role view with the kinds of demo."""
     made = {}
