@@ -78,8 +78,6 @@ def copy_migrated(folder: Path) -> None:
 def _migrate(folder: Path) -> None:
     with EmbeddedPostgres(folder, settings={"fsync": "off"}) as server:
         migrate.upgrade(server.url)
-        with psycopg.connect(server.url, autocommit=True) as connection:
-            connection.execute("DROP DATABASE postgres")  # a fifth of the files that each server copies and removes
 
 
 def prepare_postgres(data_dir: Path) -> None:
