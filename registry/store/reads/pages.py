@@ -29,7 +29,8 @@ from registry.store.rows import SINCE, STATE, STATE_AT
 from registry.store.statements import Statement, statement
 from registry.store.types import DomainId, Guards, ObjectKey, Page, Requirement, ResourceName, Row, State, Tenant
 
-CHUNK_BYTES: Final = READ_BYTES
+# Small enough that the next one is read ahead: a list alone takes four fifths of the time.
+CHUNK_BYTES: Final = READ_BYTES // 4
 # If more bytes than this are in a chunk, the next one is not read ahead.
 LARGE_BYTES: Final = READ_BYTES // 2
 
