@@ -19,7 +19,7 @@ from registry import caches
 from registry.http.compression import GZIP_THRESHOLD_BYTES
 from registry.http.middleware import fast_gets
 from registry.http.middleware.fast_gets import GetTarget, target_of
-from tests.api.client import Client
+from tests.api.client import Client, eventually
 from tests.api.widgets import ALL_WIDGETS, DEFINITIONS, GROUP, NAMESPACES, WIDGETS, make
 from tests.application import serving, shares_application
 from tests.authentication.identities import ACCOUNTS, SECRETS, account, token_of
@@ -230,12 +230,16 @@ async def test_gets_that_a_plan_cannot_answer_go_through_the_handler_chain(tenan
     chain = Chain(tenant_api._app)
     token = await reader_of(tenant_api, "a", "absent")
     async with connection(chain) as kept:
-        await send(kept, tenant_api, A, token)
-        for _ in range(fast_gets.MISSES_LIMIT):
-            assert (await send(kept, tenant_api, f"{WIDGETS}/absent", token)).status == b"HTTP/1.1 404 Not Found"
-        before = chain.requests
-        assert (await send(kept, tenant_api, A, token)).status == b"HTTP/1.1 200 OK"
-        assert chain.requests == before + 1
+
+        async def is_given_up() -> bool:
+            await send(kept, tenant_api, A, token)
+            for _ in range(fast_gets.MISSES_LIMIT):
+                assert (await send(kept, tenant_api, f"{WIDGETS}/absent", token)).status == b"HTTP/1.1 404 Not Found"
+            before = chain.requests
+            assert (await send(kept, tenant_api, A, token)).status == b"HTTP/1.1 200 OK"
+            return chain.requests == before + 1
+
+        await eventually(is_given_up)  # at once, unless the catalog of the new tenant has just changed again
 
 
 @shares_application

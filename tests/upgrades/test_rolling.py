@@ -79,7 +79,7 @@ class Fleet:
             async with asyncio.timeout(600):
                 while backend.connections:  # noqa: ASYNC110
                     await asyncio.sleep(0.05)
-        assert await asyncio.to_thread(server.stop) == 0
+        assert await asyncio.to_thread(server.stop) == 0, server.log[-8000:]
         self._balancer.remove(backend)
         return server
 
