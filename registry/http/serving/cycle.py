@@ -7,17 +7,17 @@ Head and body together are one TLS record and one system call, which saves a fif
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from uvicorn._types import ASGIReceiveEvent, ASGISendEvent, HTTPResponseStartEvent, HTTPScope
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
+from uvicorn.server import ServerState
 
 from registry.http.serving.flag import Flag
-
-if TYPE_CHECKING:
-    from registry.http.serving.protocol import Protocol
 
 # Above this, copying head and body together costs more than a second write.
 JOINED_LIMIT_BYTES = 64 * 1024
@@ -57,13 +57,49 @@ def _nothing() -> None:
     pass
 
 
+class Carrier(Protocol):
+    """The connection, as far as a cycle uses it."""
+
+    @property
+    def transport(self) -> asyncio.Transport: ...
+
+    @property
+    def flow(self) -> FlowControl: ...
+
+    @property
+    def logger(self) -> logging.Logger: ...
+
+    @property
+    def access_logger(self) -> logging.Logger: ...
+
+    @property
+    def server_state(self) -> ServerState: ...
+
+    @property
+    def tasks(self) -> set[asyncio.Task[None]]: ...
+
+    def on_response_complete(self) -> None: ...
+
+    def update_held_bytes(self) -> None:
+        """Called for each consumed part of the body."""
+
+    def begin_tunnel(self, head: bytes) -> None:
+        """Called with the head of a 101."""
+
+    def leaves_body(self) -> bool:
+        """Returns whether the connection ends after the answer because too much of the body is missing."""
+
+    def release_request(self) -> None:
+        """Frees what is kept of the request, whose answer may take long."""
+
+
 class Cycle(RequestResponseCycle):
     """One request and its answer.
 
     Invariant: `_head` is not empty exactly between the start of an answer of known length and its first body.
     """
 
-    def __init__(self, protocol: Protocol, scope: HTTPScope, *, expects_continue: bool, keep_alive: bool) -> None:
+    def __init__(self, protocol: Carrier, scope: HTTPScope, *, expects_continue: bool, keep_alive: bool) -> None:
         super().__init__(
             scope,
             protocol.transport,
