@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import graphlib
 import re
 import subprocess
 import sys
@@ -157,3 +158,16 @@ def test_the_clock_of_one_module_is_replaced(texts: dict[str, str]) -> None:
     shared = re.compile(r'(setattr|patch)\("registry\.[\w.]*\.(time|asyncio|random|os)\.')
     found = [name for name, text in texts.items() if re.match(r"tests/.*\.py$", name) and shared.search(text)]
     assert not found, "replace a name that the module itself has imported"
+
+
+def test_no_files_import_each_other() -> None:
+    """Import contracts leave out what only types need (TYPE_CHECKING), and most files of one package."""
+    paths = [path for path in _tracked() if path.suffix == ".py" and path.is_relative_to(ROOT / "registry")]
+    files = {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in paths}
+    graph: dict[str, set[str]] = {}
+    for name, path in files.items():
+        imports = [node for node in ast.walk(ast.parse(_read(path))) if isinstance(node, ast.ImportFrom)]
+        found = {f"{node.module}.{alias.name}" for node in imports for alias in node.names}
+        found = {one if one in files else one.rpartition(".")[0] for one in found}
+        graph[name] = {one for one in found if one in files}
+    graphlib.TopologicalSorter(graph).prepare()  # raises CycleError, which names the files
