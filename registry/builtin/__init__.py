@@ -1,9 +1,10 @@
 """The built-in resources of every tenant, as definitions served by the same code as custom resources.
 
-Each YAML file in this package has definitions in the form of a CustomResourceDefinition's spec, with three more fields:
+Each YAML file in this package has a definition as the spec of a CustomResourceDefinition, with three more fields:
 `strategy` names the strategy of the kind (registry/api/strategies), `verbs` its verbs if not all, and `since` the
-Kubernetes version that introduced a version of the kind. They are loaded once for each emulated version of Kubernetes,
-and shared by all tenants.
+Kubernetes version that introduced a version of the kind. Kinds that have parts in common share a file: `definitions` is
+the list of them, and the parts are YAML anchors. They are loaded once for each emulated version of Kubernetes, and
+shared by all tenants.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from registry.codec.packaged_yaml import load_documents
+from registry.codec.packaged_yaml import load_file
 from registry.definitions.compiled import compile_definition
 from registry.definitions.model import Definition
 from registry.emulation import emulated
@@ -30,7 +31,8 @@ def _definitions(minor: int) -> Sequence[Definition]:
     files = sorted((f for f in resources.files(__name__).iterdir() if f.name.endswith(".yaml")), key=lambda f: f.name)
     definitions = []
     for file in files:
-        for document in load_documents(file):
+        content = load_file(file)
+        for document in content.get("definitions", [content]):
             document["versions"] = [v for v in document["versions"] if _is_there(v, minor)]
             definitions.append(_definition(document))
     return definitions
@@ -45,53 +47,7 @@ def _is_there(version: dict[str, Any], minor: int) -> bool:
 @cache
 def token_request_definition() -> Definition:
     """The kind of requests to serviceaccounts/token, which has no resource of its own."""
-    return _definition(
-        {
-            "group": "authentication.k8s.io",
-            "scope": "Namespaced",
-            "strategy": "tokenrequest",
-            "names": {"plural": "tokenrequests", "kind": "TokenRequest"},
-            "versions": [
-                {
-                    "name": "v1",
-                    "served": True,
-                    "storage": True,
-                    "schema": {
-                        "openAPIV3Schema": {
-                            "type": "object",
-                            "properties": {
-                                "spec": {
-                                    "type": "object",
-                                    "properties": {
-                                        "audiences": {
-                                            "type": "array",
-                                            "items": {"type": "string"},
-                                            "x-kubernetes-list-type": "atomic",
-                                        },
-                                        "expirationSeconds": {"type": "integer", "format": "int64"},
-                                        "boundObjectRef": {
-                                            "type": "object",
-                                            "properties": {
-                                                name: {"type": "string"}
-                                                for name in ("kind", "apiVersion", "name", "uid")
-                                            },
-                                        },
-                                    },
-                                },
-                                "status": {
-                                    "type": "object",
-                                    "properties": {
-                                        "token": {"type": "string"},
-                                        "expirationTimestamp": {"type": "string", "format": "date-time"},
-                                    },
-                                },
-                            },
-                        }
-                    },
-                }
-            ],
-        }
-    )
+    return _definition(load_file(resources.files(__name__) / "subresources" / "tokenrequests.yaml"))
 
 
 def served_definitions(*, v1beta1: bool) -> Sequence[Definition]:

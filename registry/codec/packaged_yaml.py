@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from importlib.resources.abc import Traversable
 from typing import Any
 
@@ -10,10 +9,4 @@ import yaml
 
 
 def load_file(file: Traversable) -> Any:
-    """The one document of a file."""
     return yaml.load(file.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
-
-
-def load_documents(file: Traversable) -> Iterator[Any]:
-    documents: Iterator[Any] = yaml.load_all(file.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
-    return documents

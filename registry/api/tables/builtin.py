@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from registry.api.tables.cells import cell_of
 from registry.api.tables.table import CREATED_DESCRIPTION, NAME_DESCRIPTION, Table, column_definition
-from registry.codec.packaged_yaml import load_documents
+from registry.codec.packaged_yaml import load_file
 from registry.emulation import emulated
 
 # Columns that most tables share; one with the same name in builtin.yaml says what differs.
@@ -34,9 +34,9 @@ def builtin_table(group: str, kind: str) -> Table:
 def _tables(minor: int) -> Mapping[str, Table]:
     """The tables of Kubernetes 1.`minor`, by kind and group: `Lease.coordination.k8s.io`."""
     tables: dict[str, Table] = {}
-    for document in load_documents(resources.files(__package__).joinpath("builtin.yaml")):
-        if document.get("sinceMinor", 0) <= minor:
-            tables |= dict.fromkeys(document["kinds"], _table(document["columns"], document.get("emptyRows", [])))
+    for entry in load_file(resources.files(__package__).joinpath("builtin.yaml")):
+        if entry.get("sinceMinor", 0) <= minor:
+            tables |= dict.fromkeys(entry["kinds"], _table(entry["columns"], entry.get("emptyRows", [])))
     return tables
 
 
