@@ -8,7 +8,8 @@ a slow client delays no other request, not even of its own tenant. Lists hold se
 database.
 
 Long requests run in time slices (registry/flowcontrol/time_slice.py), one per iteration of the event loop. Before each
-slice, the short requests of other tenants in progress are answered; later ones are not waited for.
+slice, the short requests of other tenants in progress are answered; later ones are not waited for. Watches that have
+something to send are woken in the same order, so that what they send at once needs no further slice.
 
 Follows the idea of apiserver pkg/util/flowcontrol/fairqueuing; rates are in registry/flowcontrol/rates.py.
 """
@@ -18,10 +19,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import partial
 from typing import Final, NamedTuple
 
-from registry.flowcontrol.rounds import Rounds
+from registry.flowcontrol.rounds import WOKEN_AT_ONCE, Rounds, resolve
 from registry.flowcontrol.time_slice import SHARED_SLICE_SECONDS, SLICE_SECONDS
 
 # A tenant counts as present this long after its last request.
@@ -56,13 +58,14 @@ _UNKNOWN: Final = "?"
 class Seat:
     """A request's seat: until when it counts as in progress, and as a short request, by the queue's clock."""
 
-    __slots__ = ("reads", "short_until", "tenant", "until")
+    __slots__ = ("number", "reads", "short_until", "tenant", "until")
 
     def __init__(self, tenant: str, now: float, held: float) -> None:
         self.tenant = tenant
         self.reads = True
         self.until = now + held
         self.short_until = now + SEAT_SECONDS  # or until it is released or yields
+        self.number = 0  # of the seats that count as short, in the order in which they began to
 
 
 # The seat of a request whose tenant is alone, which is not counted.
@@ -70,8 +73,14 @@ EXEMPT: Final = Seat(_UNKNOWN, 0.0, 0.0)
 
 
 class _Yielded(NamedTuple):
-    before: Sequence[Seat]  # of requests that may be short, and go first
-    over: asyncio.Future[None]
+    """A request or watch that waits for short requests of other tenants, up to the seat `number`; `for_reads`: only for
+    the reads among them."""
+
+    tenant: str
+    number: int
+    for_reads: bool
+    # Lets it continue; returns whether there is still somebody to continue.
+    resume: Callable[[], bool]
 
 
 class FairQueue:
@@ -89,6 +98,7 @@ class FairQueue:
         self._names: set[str] = set()
         self._starts = Rounds(_EXEMPT_IN_A_ROW)
         self._slices = Rounds(_SLICES_IN_A_ROW)
+        self._wakes = Rounds(WOKEN_AT_ONCE)
         # The tenant of the last request, and until when another counts as present.
         self._last: str | None = None
         self._shared_until = 0.0
@@ -97,11 +107,14 @@ class FairQueue:
         self._neighbours_until = 0.0
         # The seats taken, oldest first. Invariant: no entry here or below is empty.
         self._taken: dict[str, list[Seat]] = {}
+        # The seats that may count as short, in the order of their numbers; and the last number.
+        self._short: deque[Seat] = deque()
+        self._number = 0
         # The first tenant is served next.
         self._waiting: OrderedDict[str, deque[tuple[asyncio.Future[Seat], float]]] = OrderedDict()
         self._renewal: asyncio.TimerHandle | None = None
-        # Requests that have yielded, in the order in which they continue.
-        self._yielded: deque[_Yielded] = deque()
+        # Requests that have yielded, by tenant; the first tenant's first one continues next.
+        self._yielded: OrderedDict[str, deque[_Yielded]] = OrderedDict()
         self._resuming = False  # in the next iteration of the event loop
         # How many continue in it, and when those of the last iteration were resumed.
         self._resumed = 1
@@ -191,18 +204,27 @@ class FairQueue:
             await asyncio.sleep(0)
             await self._slices.turn()
             return SLICE_SECONDS
-        tenant = self.owner(name)
-        others = [
-            other
-            for seats in self._taken.values()
-            for other in seats
-            if other.tenant != tenant and (other.reads or not for_reads)
-        ]
-        yielded = _Yielded(others, asyncio.get_running_loop().create_future())
-        self._yielded.append(yielded)
-        self._resume_soon()
-        await yielded.over
+        over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._yield(self.owner(name), partial(resolve, over), for_reads=for_reads)
+        await over
         return SHARED_SLICE_SECONDS
+
+    def wake(self, resume: Callable[[], bool], name: str) -> None:
+        """Calls `resume`, which wakes a watch of this tenant, when a long request that yields now would continue. It
+        returns whether there is still somebody to wake."""
+        if self._clock() > self._shared_until and not self._yielded:
+            self._wakes.run(resume, name)
+        else:
+            self._yield(self.owner(name), resume)
+
+    def _yield(self, tenant: str, resume: Callable[[], bool], *, for_reads: bool = False) -> None:
+        yielded = _Yielded(tenant, self._number, for_reads, resume)
+        queue = self._yielded.get(tenant)
+        if queue is None:
+            self._yielded[tenant] = deque((yielded,))
+        else:
+            queue.append(yielded)
+        self._resume_soon()
 
     async def wait_for_short_requests(self, seat: Seat, *, reads: bool) -> None:
         """Yields, as a time slice does, before a request that loads the database. Then it counts as short again.
@@ -213,6 +235,7 @@ class FairQueue:
             seat.reads = reads
             await self.yield_now(seat.tenant, seat, for_reads=not reads)
             seat.short_until = self._clock() + SEAT_SECONDS
+            self._note_short(seat)
 
     def _resume_soon(self) -> None:
         if not self._resuming:
@@ -230,19 +253,37 @@ class FairQueue:
             self._resumed = min(2 * self._resumed, _MOST_RESUMED)
         elif now - self._resumed_at > SLICE_SECONDS:
             self._resumed = max(self._resumed // 2, 1)
-        for _ in range(self._resumed):
-            while self._yielded and self._yielded[0].over.done():
-                self._yielded.popleft()  # its client has gone
-            if not self._yielded:
-                break
-            if any(seat.short_until >= now for seat in self._yielded[0].before):
+        left = self._resumed
+        while left and self._yielded:
+            tenant, queue = next(iter(self._yielded.items()))
+            if self._has_to_wait(queue[0], now):
                 # Try again when it may have ended, or no longer counts as short.
                 self._later = asyncio.get_running_loop().call_later(SEAT_SECONDS / 4, self._resume_next)
                 return
-            self._yielded.popleft().over.set_result(None)
+            left -= queue.popleft().resume()
+            if queue:
+                self._yielded.move_to_end(tenant)
+            else:
+                del self._yielded[tenant]
         self._resumed_at = self._clock()
         if self._yielded:
             self._resume_soon()
+
+    def _has_to_wait(self, yielded: _Yielded, now: float) -> bool:
+        """Returns whether a short request goes first."""
+        short = self._short
+        while short and short[0].short_until < now:
+            short.popleft()
+        for seat in short:
+            is_before = seat.number <= yielded.number and seat.tenant != yielded.tenant
+            if is_before and seat.short_until >= now and (seat.reads or not yielded.for_reads):
+                return True
+        return False
+
+    def _note_short(self, seat: Seat) -> None:
+        self._number += 1
+        seat.number = self._number
+        self._short.append(seat)
 
     def _take_seat(self, tenant: str, now: float, held: float) -> Seat | None:
         seats = self._taken.get(tenant)
@@ -254,6 +295,7 @@ class FairQueue:
             return None
         seat = Seat(tenant, now, held)
         seats.append(seat)
+        self._note_short(seat)
         return seat
 
     def _grant_seats_again(self) -> None:

@@ -15,6 +15,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Hashable
+from functools import partial
 from typing import Final
 
 # What the work of an iteration may take: if other work makes iterations long, more, or it would fall behind. Less than
@@ -23,6 +24,10 @@ _SECONDS: Final = 0.004
 _PART: Final = 0.25
 _MOST_SECONDS: Final = 0.02
 _SHORT_SECONDS: Final = 0.001
+
+# Watches that are woken in one iteration: a change may have thousands, of which each takes tens of microseconds before
+# it lets others run.
+WOKEN_AT_ONCE: Final = 32
 
 
 class Rounds:
@@ -39,15 +44,8 @@ class Rounds:
         if self._left:
             self._use()
             return
-        turn = asyncio.get_running_loop().create_future()
-
-        def begin() -> bool:
-            if turn.done():  # its client has gone
-                return False
-            turn.set_result(None)
-            return True
-
-        self.run(begin)
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.run(partial(resolve, turn))
         await turn
 
     def run(self, begin: Callable[[], bool], flow: Hashable = None) -> None:
@@ -76,6 +74,14 @@ class Rounds:
                 self._waiting[flow] = queue  # behind the others
         if self._left < self._most:
             asyncio.get_running_loop().call_soon(self._begin)
+
+
+def resolve(waiter: asyncio.Future[None]) -> bool:
+    """Lets the caller that awaits `waiter` continue; returns False if it does not wait any more."""
+    if waiter.done():
+        return False
+    waiter.set_result(None)
+    return True
 
 
 class TimedRounds:

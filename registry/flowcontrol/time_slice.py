@@ -60,6 +60,10 @@ class TimeSlice:
     def expired(self) -> bool:
         return time.perf_counter() >= self._end
 
+    def begin_next(self) -> None:
+        """Begins the next slice, after a wait at the end of which others have had their turn."""
+        self._end = time.perf_counter() + SHARED_SLICE_SECONDS
+
     async def yield_now(self) -> None:
         """Lets other requests run; then the next slice begins."""
         seconds = SLICE_SECONDS

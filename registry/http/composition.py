@@ -87,8 +87,8 @@ async def serving(settings: Settings, stopping: Stopping) -> AsyncIterator[Servi
     async with contextlib.AsyncExitStack() as stack:
         stack.enter_context(tracing.exporting(os.environ))
         converter = await stack.enter_async_context(contextlib.aclosing(_converter(settings)))
-        store = await stack.enter_async_context(_store(settings))
         queue = FairQueue()
+        store = await stack.enter_async_context(_store(settings, queue))
         evaluations = Evaluations(settings.evaluation_limit_milliseconds / 1000, queue.is_shared)
         stack.callback(evaluations.close)
         backend = _backend(settings, store, converter, evaluations)
@@ -128,13 +128,14 @@ async def _aggregation(backend: Backend, client: WebhookClient, proxy: FrontProx
 
 
 @contextlib.asynccontextmanager
-async def _store(settings: Settings) -> AsyncIterator[Store]:
+async def _store(settings: Settings, queue: FairQueue) -> AsyncIterator[Store]:
     assert settings.database_url is not None, "the command line has started or been given a database"
     store = await Store.open(
         settings.database_url,
         listen_dsn=settings.listen_database_url,
         encryption=encryption_of(settings, os.environ),
         retention=datetime.timedelta(days=settings.history_days),
+        wake_reader=queue.wake,
     )
     try:
         await store.require_readable()

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -159,23 +158,18 @@ class _EventWriter:
 
     async def send(self, send: Send, events: Sequence[Event]) -> None:
         socket = self._socket
-        async with aclosing(self.pieces(events)) as pieces:
-            if socket is None:
-                async for piece in pieces:
-                    await send_part(send, piece)
-                    del piece
-                return
-            async with socket.writing:
-                async for piece in pieces:
-                    socket.is_within_message = True
-                    await send_part(socket.send, piece)
-                    del piece
+        if socket is None:
+            await self._send_lines(send, events)
+            return
+        async with socket.writing:
+            socket.is_within_message = True
+            await self._send_lines(socket.send, events)
             socket.is_within_message = False
 
-    async def pieces(self, events: Sequence[Event]) -> AsyncGenerator[bytes, None]:
-        """Yields the lines of events: short ones joined, a long one in parts.
+    async def _send_lines(self, send: Send, events: Sequence[Event]) -> None:
+        """Sends the lines of events: short ones joined, a long one in parts.
 
-        So no more than one piece waits for the client, in addition to what is shared with others.
+        So no more than one part waits for the client, in addition to what is shared with others.
         """
         parts: list[bytes] = []
         size = 0
@@ -187,16 +181,18 @@ class _EventWriter:
             if slices.expired():
                 await slices.yield_now()
             if parts and size + len(line) > PART_BYTES:
-                yield b"".join(parts)
-                parts, size = [], 0
+                joined, size = b"".join(parts), 0
+                parts.clear()
+                await send_part(send, joined)
+                del joined
             if len(line) > PART_BYTES:
                 for start in range(0, len(line), PART_BYTES):
-                    yield line[start : start + PART_BYTES]
+                    await send_part(send, line[start : start + PART_BYTES])
             else:
                 parts.append(line)
                 size += len(line)
         if parts:
-            yield b"".join(parts)
+            await send_part(send, b"".join(parts))
 
     async def _line(self, event: Event) -> bytes:
         if event.type == "ERROR":  # a Status, in every form

@@ -16,6 +16,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Self, Unpack
 
+from registry.flowcontrol.rounds import WOKEN_AT_ONCE, Rounds
 from registry.store import change_log, compaction
 from registry.store.bounds import CHUNK_ROWS
 from registry.store.commit.writer import Writer
@@ -25,7 +26,7 @@ from registry.store.encryption import resealing
 from registry.store.encryption.sealing import MARK, Encryption, Sealing
 from registry.store.errors import AlreadyExists, RevisionConflict, TenantNotFound
 from registry.store.feed.feed import Feed
-from registry.store.feed.subscription import Subscription
+from registry.store.feed.subscription import Subscription, WakeReader
 from registry.store.housekeeping import INTERVAL_SECONDS, LEASE_SECONDS, run_housekeeping
 from registry.store.indexes import Indexing
 from registry.store.leader import Leader
@@ -85,7 +86,9 @@ class Store:
         retention: datetime.timedelta = compaction.DEFAULT_RETENTION,
         connect_timeout_seconds: float = CONNECT_TIMEOUT_SECONDS,
         encryption: Encryption | None = None,
+        wake_reader: WakeReader | None = None,
     ) -> None:
+        """`wake_reader` decides when watches are woken that have something to send; by default a few at a time."""
         self.process = secrets.token_hex(8)
         self.retention = retention  # how far the change log reaches back
         timelines = Timelines(self._forget)
@@ -98,7 +101,14 @@ class Store:
         # A separate pool, so that lists do not delay watches.
         self._feed_pool = Pool(self.database, "feed", 2)
         self._sealing = Sealing(self._pool, encryption)
-        self._feed = Feed(self._feed_pool, self.database, listens, self.process, self._sealing)
+        self._feed = Feed(
+            self._feed_pool,
+            self.database,
+            listens,
+            self.process,
+            self._sealing,
+            wake_reader or Rounds(WOKEN_AT_ONCE).run,
+        )
         self._writer = Writer(
             self.database, on_commit=self._feed.notify_committed, make_partitions=self.make_partitions
         )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
 from registry.flowcontrol import fair_queue as fairness
 from registry.flowcontrol.fair_queue import FairQueue, TooManyRequests
 from registry.flowcontrol.rates import Rates
+from registry.flowcontrol.rounds import WOKEN_AT_ONCE
 from registry.flowcontrol.time_slice import SHARED_SLICE_SECONDS, SLICE_SECONDS
 from registry.store.commit import batch
 from registry.store.commit.batch import Pending, Waiting
@@ -160,6 +162,51 @@ async def test_a_slice_waits_for_a_time_only() -> None:
     assert not resting.done()
     now += 2 * fairness.SEAT_SECONDS
     await asyncio.wait_for(resting, 60)
+
+
+async def test_watches_are_woken_between_short_requests() -> None:
+    turns = turns_of("quiet", "flood")
+    quiet, _ = present(turns, "quiet", "flood")
+    woken: list[str] = []
+    turns.wake(waker(woken, "flood"), "flood")
+    turns.wake(waker(woken, "gone", waits=False), "flood")
+    await rounds()
+    assert not woken
+    turns.release(quiet)
+    await rounds()
+    assert woken == ["flood", "gone"]
+
+
+async def test_tenants_take_turns_when_watches_are_woken() -> None:
+    turns = turns_of("quiet", "flood")
+    for place in present(turns, "quiet", "flood"):
+        turns.release(place)
+    woken: list[str] = []
+    for _ in range(100):
+        turns.wake(waker(woken, "flood"), "flood")
+    turns.wake(waker(woken, "quiet"), "quiet")
+    await rounds(200)
+    assert len(woken) == 101
+    assert woken.index("quiet") <= 1
+
+
+async def test_a_tenant_alone_has_some_watches_woken_at_once() -> None:
+    turns = turns_of("a")
+    assert turns.try_acquire("a", NOW)
+    woken: list[str] = []
+    for _ in range(2 * WOKEN_AT_ONCE):
+        turns.wake(waker(woken, "a"), "a")
+    assert len(woken) == WOKEN_AT_ONCE
+    await rounds(2)
+    assert len(woken) == 2 * WOKEN_AT_ONCE
+
+
+def waker(woken: list[str], name: str, *, waits: bool = True) -> Callable[[], bool]:
+    def wake() -> bool:
+        woken.append(name)
+        return waits
+
+    return wake
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from registry.api.errors import expired
 from registry.api.tables.builtin import builtin_table
 from registry.codec.json_encode import encode_json, encode_json_text
 from registry.codec.protobuf.envelope import encode_watch_event
-from registry.http.forms import form_of
+from registry.http.forms import Form, form_of
 from registry.http.negotiation import negotiate
 from registry.http.request_info import request_info
 from registry.http.request_state import RequestState
@@ -36,8 +36,7 @@ async def test_an_error_is_a_status_in_the_encoding_of_the_watch(accept: str) ->
         if accept == PROTOBUF
         else encode_json({"type": "ERROR", "object": status}) + b"\n"
     )
-    pieces = _EventWriter(form).pieces([Event("ERROR", encode_json_text(status))])
-    assert [piece async for piece in pieces] == [expected]
+    assert await _parts(form, [Event("ERROR", encode_json_text(status))]) == [expected]
 
 
 async def test_events_are_sent_in_parts_of_at_most_a_tls_record() -> None:
@@ -45,11 +44,21 @@ async def test_events_are_sent_in_parts_of_at_most_a_tls_record() -> None:
     sizes = [10, 3_000, PART_BYTES, 5 * PART_BYTES, *[4_000] * 20]
     events = [Event("ADDED", encode_json_text({"data": "x" * size})) for size in sizes]
     form = form_of(negotiate(JSON), builtin_table("", "ConfigMap"), {}, custom=False)
-    parts = [part async for part in _EventWriter(form).pieces(events)]
+    parts = await _parts(form, events)
     assert b"".join(parts) == b"".join(map(plain_line, events))
     assert max(map(len, parts)) <= PART_BYTES
     # Short events are joined: several for each part.
     assert len(parts) < len(events)
+
+
+async def _parts(form: Form, events: Sequence[Event]) -> list[bytes]:
+    parts: list[bytes] = []
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        parts.append(message["body"])
+
+    await _EventWriter(form).send(send, events)
+    return parts
 
 
 async def test_an_idle_watch_keeps_nothing_that_it_has_sent() -> None:

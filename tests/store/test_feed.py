@@ -7,6 +7,7 @@ from collections import Counter
 
 import pytest
 
+from registry.flowcontrol import rounds
 from registry.store import change_log
 from registry.store.errors import RevisionExpired, TenantNotFound, Unavailable
 from registry.store.feed import feed, signals, subscription
@@ -398,6 +399,21 @@ async def _healthy(store: Store) -> bool:
     return store._feed.listener.healthy
 
 
+async def test_a_reader_waits_until_its_own_deadline(store: Store, tenant: Tenant) -> None:
+    """Whatever deadlines it had before: they share a timer."""
+    watch = await store.subscribe(tenant, WIDGETS)
+    loop = asyncio.get_running_loop()
+    for before, seconds in ((60.0, 0.1), (0.1, 0.4), (None, 0.1)):
+        waiting = asyncio.create_task(watch.next_batch(before))
+        await asyncio.sleep(0)  # it waits
+        await store.commit(tenant, create(f"ns/{before}"))
+        assert len((await waiting).changes) == 1
+        began = loop.time()
+        assert (await watch.next_batch(seconds)).changes == ()
+        assert seconds <= loop.time() - began < 30
+    watch.close()
+
+
 async def test_few_readers_are_woken_at_a_time(store: Store, tenant: Tenant) -> None:
     """A change for two thousand watches held the event loop for a tenth of a second. Tenants take turns."""
     neighbour = await store.create_tenant(TenantName("neighbour"), tenant.domain)  # so that one commit wakes both
@@ -423,7 +439,7 @@ async def test_few_readers_are_woken_at_a_time(store: Store, tenant: Tenant) -> 
         await asyncio.sleep(0.1)  # all of them wait
         await asyncio.gather(store.commit(tenant, create("ns/a")), store.commit(neighbour, create("ns/b")))
         await asyncio.gather(*readers)
-        assert max(Counter(iterations).values()) <= 2 * feed._WOKEN_AT_ONCE
+        assert max(Counter(iterations).values()) <= 2 * rounds.WOKEN_AT_ONCE
         assert await last < max(iterations)
         # Those that wait in vain, too.
         iterations.clear()
@@ -431,6 +447,6 @@ async def test_few_readers_are_woken_at_a_time(store: Store, tenant: Tenant) -> 
         for task in quiet:
             task.add_done_callback(lambda _: iterations.append(iteration))
         assert {batch.changes for batch in await asyncio.gather(*quiet)} == {()}
-        assert max(Counter(iterations).values()) <= 2 * feed._WOKEN_AT_ONCE
+        assert max(Counter(iterations).values()) <= 2 * rounds.WOKEN_AT_ONCE
     for watch in (*watches, other):
         watch.close()

@@ -59,7 +59,7 @@ class EventFilter:
         self._selects_all = self._by_labels == (None, None)
 
     async def convert(self, changes: Sequence[Change]) -> None:
-        """Has the webhook convert what the watch will see of `changes`, and caches the texts with them.
+        """Has the webhook convert `changes`, which the watch will see, and caches the texts with them.
 
         Watches that need the same conversion at the same time share one call, and its failure.
         """
@@ -68,8 +68,6 @@ class EventFilter:
             return
         wanted: list[tuple[Change, str, Image]] = []
         for change in changes:
-            if not self._sees_key(change.key):
-                continue
             # A deletion carries the body of the previous state.
             revision = change.previous_revision if change.type is ChangeType.DELETED else change.revision
             wanted.append(
@@ -119,19 +117,23 @@ class EventFilter:
 
     async def events(self, changes: Sequence[Change]) -> list[Event]:
         """Returns the events for changes, in their order."""
-        selected = await self._selected(changes)
-        await self.convert(changes)
+        slices, seen = TimeSlice.current(), []
+        for change in changes:
+            if self._sees_key(change.key):
+                seen.append(change)
+                if slices.expired():
+                    await slices.yield_now()
         if self._selects_all:
-            return [self._new(one.change.type, one.change) for one in selected]
+            await self.convert(seen)
+            return [self._new(change.type, change) for change in seen]
+        selected = await self._selected(seen, slices)
+        await self.convert(seen)
         return [event for one in selected if (event := await self._event_of(one)) is not None]
 
-    async def _selected(self, changes: Sequence[Change]) -> list[_Selected]:
-        """Returns the changes of keys that the watch sees."""
-        slices = TimeSlice.current()
+    async def _selected(self, changes: Sequence[Change], slices: TimeSlice) -> list[_Selected]:
+        """Returns the changes with whether their labels are selected."""
         selected = []
         for change in changes:
-            if not self._sees_key(change.key):
-                continue
             before, after = change.type is not ChangeType.ADDED, change.type is not ChangeType.DELETED
             new = self._tests_of(change.revision, change.schema)
             old = self._tests_of(change.previous_revision, change.previous_schema)

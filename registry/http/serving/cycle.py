@@ -185,6 +185,8 @@ class Cycle(RequestResponseCycle):
     async def send(self, message: ASGISendEvent) -> None:
         if self._head:
             await self._send_with_head(message)
+        elif self.chunked_encoding and message.get("more_body") and not self.response_complete:
+            await self._send_chunk(message.get("body", b""))  # type: ignore[arg-type]
         elif message["type"] == "http.response.start" and not self.response_started and not self.disconnected:
             if self.flow.write_paused:
                 await self.flow.drain()
@@ -227,6 +229,13 @@ class Cycle(RequestResponseCycle):
                 self._protocol.release_request()
         else:
             self._head = head
+
+    async def _send_chunk(self, part: bytes) -> None:
+        """Sends a part of an answer of unknown length that is not complete, as most of what a watch sends."""
+        if self.flow.write_paused and not self.disconnected:
+            await self.flow.drain()
+        if part and not self.disconnected:
+            self.transport.write(b"%x\r\n%b\r\n" % (len(part), part))
 
     async def _send_with_head(self, message: ASGISendEvent) -> None:
         if self.flow.write_paused and not self.disconnected:

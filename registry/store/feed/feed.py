@@ -26,7 +26,6 @@ from collections import deque
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
-from registry.flowcontrol.rounds import Rounds
 from registry.logs import LoggedCondition
 from registry.store import change_log
 from registry.store.connection import Pool
@@ -35,7 +34,7 @@ from registry.store.encryption.sealing import Sealing
 from registry.store.errors import Closed, RevisionExpired, StoreError, TenantNotFound
 from registry.store.feed.domain_feed import DomainFeed
 from registry.store.feed.signals import CONDITION_DELAY_SECONDS, Listener, Notifier
-from registry.store.feed.subscription import Subscription
+from registry.store.feed.subscription import Subscription, WakeReader
 from registry.store.own_changes import CommittedWrite, changes_after
 from registry.store.types import Change, DomainId, ResourceName, Tenant, TenantId
 from registry.tasks import cancel
@@ -55,18 +54,17 @@ LINGER_SECONDS: Final = 60.0
 # Watches that have stalled for this long make the process unready.
 STILL_SECONDS: Final = 5.0
 
-# Readers that are woken in one iteration of the event loop: a change may have thousands, of which each takes tens of
-# microseconds before it lets others run.
-_WOKEN_AT_ONCE: Final = 32
-
 # Domains per read.
 MAX_DOMAINS: Final = 200
 
 
 class Feed:
-    def __init__(self, pool: Pool, database: Database, listens: Database, process: str, sealing: Sealing) -> None:
+    def __init__(
+        self, pool: Pool, database: Database, listens: Database, process: str, sealing: Sealing, wake_reader: WakeReader
+    ) -> None:
         self._pool = pool
         self._sealing = sealing
+        self._wake_reader = wake_reader
         self._process = process
         self._database = database
         self._unread = LoggedCondition(
@@ -83,7 +81,6 @@ class Feed:
         self._ages: deque[tuple[DomainFeed, int]] = deque()
         self._ring_bytes = 0
         self._reads = 0
-        self._waking = Rounds(_WOKEN_AT_ONCE)
         self._wake = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._closed = False
@@ -126,7 +123,7 @@ class Feed:
             # Another subscription may have created it meanwhile.
             feed = self._domains.setdefault(tenant.domain, DomainFeed(tenant.domain, counters[tenant.domain].revision))
         subscription = Subscription(
-            self._pool, feed, tenant, resource, after, self._unsubscribe, self._sealing, self._waking
+            self._pool, feed, tenant, resource, after, self._unsubscribe, self._sealing, self._wake_reader
         )
         feed.subscriptions.setdefault((tenant.id, resource), set()).add(subscription)
         feed.since_unused = None

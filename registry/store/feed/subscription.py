@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, TypeVar
 
-from registry.flowcontrol.rounds import Rounds
+from registry.flowcontrol.rounds import resolve
+from registry.flowcontrol.time_slice import TimeSlice
 from registry.store import change_log
 from registry.store.bounds import READ_BYTES
 from registry.store.connection import Pool
@@ -29,14 +31,16 @@ MAX_BATCH_BYTES: Final = READ_BYTES
 
 
 Changes = TypeVar("Changes", list[Change], tuple[Change, ...])
+# Calls its first argument, which returns whether the reader still waits, when a reader of this tenant may be woken.
+WakeReader = Callable[[Callable[[], bool], str], None]
 
 
 class Subscription:
     """For one reader: `await next_batch()` repeatedly, then `close()`; or `async for batch in ...`."""
 
     __slots__ = (
-        "_error", "_feed", "_held", "_left", "_live", "_most_bytes", "_pool", "_queue", "_queued", "_queued_bytes",
-        "_sealing", "_waiter", "_waking", "_woken", "position", "resource", "tenant",
+        "_deadline", "_error", "_feed", "_held", "_left", "_live", "_most_bytes", "_pool", "_queue", "_queued",
+        "_queued_bytes", "_sealing", "_timer", "_waiter", "_wake_reader", "_woken", "position", "resource", "tenant",
     )  # fmt: skip
 
     def __init__(
@@ -48,7 +52,7 @@ class Subscription:
         after: int,
         left: Callable[[DomainFeed, Subscription], None],
         sealing: Sealing,
-        waking: Rounds,
+        wake_reader: WakeReader,
     ) -> None:
         self._pool = pool
         self._feed = feed
@@ -66,9 +70,12 @@ class Subscription:
         # The size of a batch that was returned, while it has not been read again.
         self._most_bytes: int | None = None
         self._waiter: asyncio.Future[None] | None = None
-        # Whether the reader is about to be woken, and how many readers of all tenants are at a time.
+        # Whether the reader is about to be woken, and what decides when.
         self._woken = False
-        self._waking = waking
+        self._wake_reader = wake_reader
+        # Until when the reader waits. The timer may be due earlier: it is not moved for each wait.
+        self._deadline = math.inf
+        self._timer: asyncio.TimerHandle | None = None
         self._error: StoreError | None = None
         self._sealing = sealing
         # What the reader is about to get: if it is cancelled while that is decrypted, it is returned by the next call.
@@ -102,11 +109,13 @@ class Subscription:
                 self._held = await self._catch_up()
             else:
                 # Not in a coroutine of its own, which would take 0.2 kB of each reader that waits.
-                waiter, timer = self._begin_wait(loop, deadline)
+                waiter = self._begin_wait(loop, deadline)
                 try:
                     await waiter
                 finally:
-                    self._end_wait(timer)
+                    self._waiter = None
+                    self._woken = False
+                TimeSlice.current().begin_next()  # it was woken in its turn
                 if self._live and not self._queue and self._error is None:
                     self._held = self._nothing()
             if self._held is None and deadline is not None and not self._queue and loop.time() >= deadline:
@@ -151,6 +160,8 @@ class Subscription:
         if self._error is None:
             self._error = error
             self._left(self._feed, self)
+            if self._timer is not None:
+                self._timer.cancel()
             self.wake()
 
     # Called by the feed. None of it awaits.
@@ -229,25 +240,35 @@ class Subscription:
         self.position = max(self.position, self._feed.position)
         return Batch(tuple(recent), self.position) if recent else None
 
-    def _begin_wait(
-        self, loop: asyncio.AbstractEventLoop, deadline: float | None
-    ) -> tuple[asyncio.Future[None], asyncio.TimerHandle | None]:
+    def _begin_wait(self, loop: asyncio.AbstractEventLoop, deadline: float | None) -> asyncio.Future[None]:
         """Returns what is resolved when the reader is woken, at the deadline at the latest."""
         assert self._waiter is None, "a subscription has one reader"
         self._waiter = loop.create_future()
-        return self._waiter, None if deadline is None else loop.call_at(deadline, self.wake)
+        self._deadline = math.inf if deadline is None else deadline
+        if deadline is not None and (self._timer is None or self._timer.when() > deadline):
+            self._set_timer(loop)
+        return self._waiter
 
-    def _end_wait(self, timer: asyncio.TimerHandle | None) -> None:
-        self._waiter = None
-        self._woken = False
-        if timer is not None:
-            timer.cancel()
+    def _set_timer(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = loop.call_at(self._deadline, self._look_at_deadline)
+
+    def _look_at_deadline(self) -> None:
+        self._timer = None
+        if self._waiter is None:
+            return
+        loop = self._waiter.get_loop()
+        if self._deadline <= loop.time():
+            self.wake()
+        elif self._deadline < math.inf:
+            self._set_timer(loop)
 
     def wake(self) -> None:
         """Wakes a waiting reader, even if there is nothing for it: in a later iteration if there are many."""
         if self._waiter is not None and not self._woken:
             self._woken = True
-            self._waking.run(partial(_resolve, self._waiter), self.tenant.id)
+            self._wake_reader(partial(resolve, self._waiter), self.tenant.name)
 
     def _forget_queue(self) -> None:
         self._queue.clear()
@@ -262,10 +283,3 @@ def _fitting(changes: Changes, most_bytes: int) -> Changes:
         if count and (count >= MAX_QUEUED or size > most_bytes):
             return changes[:count]
     return changes
-
-
-def _resolve(waiter: asyncio.Future[None]) -> bool:
-    if waiter.done():
-        return False
-    waiter.set_result(None)
-    return True
