@@ -67,7 +67,6 @@ class BoundedTasks:
         _raise_first(self._failures)
 
     async def cancel(self) -> None:
-        """Cancels what has not finished."""
         await cancel(*self._sizes)
 
 

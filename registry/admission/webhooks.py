@@ -41,6 +41,5 @@ class Webhook:
 
 
 def webhooks_of(configuration: Mapping[str, Any]) -> tuple[Webhook, ...]:
-    """The webhooks of one configuration, in order."""
     metadata = configuration["metadata"]
     return tuple(Webhook(metadata, i, webhook) for i, webhook in enumerate(configuration.get("webhooks") or ()))

@@ -217,7 +217,6 @@ class TenantCatalog:
 
 
 def versions_by_group(definitions: Iterable[Definition]) -> dict[str, frozenset[str]]:
-    """Returns the served versions of each group."""
     versions: dict[str, set[str]] = {}
     for definition in definitions:
         versions.setdefault(definition.group, set()).update(v.name for v in definition.versions.values() if v.served)

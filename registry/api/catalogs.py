@@ -311,5 +311,4 @@ def _covers(known: Guards, wanted: Guards) -> bool:
 
 
 def _row(change: Change) -> Row:
-    """Returns the row that the change has written."""
     return Row(change.resource, change.key, change.uid, change.revision, change.version, change.schema, change.body)

@@ -111,7 +111,6 @@ def _replicas_paths(request: ResourceRequest) -> dict[str, str]:
 def own_apply_scale(
     request: ResourceRequest, old: Object, applied: Object, replicas_path: str, manager: str, *, force: bool
 ) -> Object:
-    """Applies a Scale of the object."""
     served = request.served
     with _statuses():
         return apply_scale(

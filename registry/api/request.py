@@ -187,7 +187,6 @@ class ResourceRequest(NamedTuple):
         return served.converting(self.backend.conversions, self.tenant.id) if served.converts_contents else served
 
     def fork(self) -> ResourceRequest:
-        """The request for one attempt (Context.fork)."""
         return self._replace(context=self.context.fork())
 
     async def run_with_conversions(self, read: Callable[[], T]) -> T:

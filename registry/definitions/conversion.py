@@ -89,7 +89,6 @@ def _validate_client(
 
 
 def webhook_urls(webhooks: Iterable[Json | None]) -> frozenset[str]:
-    """The URLs of `webhooks`."""
     urls = (((webhook or {}).get("clientConfig") or {}).get("url") for webhook in webhooks)
     return frozenset(url for url in urls if isinstance(url, str))
 

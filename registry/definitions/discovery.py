@@ -118,7 +118,6 @@ def api_group(definitions: Iterable[Definition], group: str) -> Json | None:
 
 
 def group_versions(definitions: Iterable[Definition]) -> set[tuple[str, str]]:
-    """The served versions, each with its group."""
     return {(d.group, v.name) for d in definitions if d.established for v in d.versions.values() if v.served}
 
 

@@ -65,7 +65,6 @@ class NamesInUse:
             self._held.setdefault(one.group, {})[one.definition] = one
 
     def replace(self, held: HeldNames) -> None:
-        """Replaces the names of a definition."""
         group = self._held.setdefault(held.group, {})
         before = group.get(held.definition)
         group[held.definition] = held

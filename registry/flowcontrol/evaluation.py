@@ -102,7 +102,6 @@ class Evaluations:
             self._debts = {name: debt for name, debt in self._debts.items() if self._debt(name) > 0}
 
     def places(self, tenant: str, kind: Large) -> _Places:
-        """Returns the places of a tenant."""
         return self._places.setdefault((tenant, kind), _Places())
 
     def loop_seconds(self) -> float:

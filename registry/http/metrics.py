@@ -119,7 +119,6 @@ def observe(verb: str, group: str, resource: str, subresource: str, code: int, s
 
 
 def watch_events(group: str, resource: str) -> Counter:
-    """Returns the counter of a watch's events."""
     series = _series(group, resource)
     if series.events is None:
         series.events = WATCH_EVENTS.labels(group, resource)

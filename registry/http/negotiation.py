@@ -52,7 +52,6 @@ def serve_cbor(served: bool) -> None:
 
 
 def _types() -> Mapping[str, str]:
-    """Returns the served media types by their encodings."""
     return MEDIA_TYPES if serves_cbor() else {e: t for e, t in MEDIA_TYPES.items() if e != CBOR}
 
 

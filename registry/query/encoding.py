@@ -45,7 +45,6 @@ def component(field: QueryField, value: Any) -> bytes:
 
 
 def encode(kind: FieldKind, value: Any) -> bytes:
-    """Encodes a CEL value of that kind."""
     match kind:
         case FieldKind.STRING:
             return PRESENT + _text(value)

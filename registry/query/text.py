@@ -123,7 +123,6 @@ def _mark_or_space(match: re.Match[str]) -> str:
 
 
 def texts_of(obj: Mapping[str, Any], fields: Sequence[Path]) -> list[str]:
-    """Returns the string values of the declared fields."""
     return [value for path in fields for value in values_at(obj, path) if isinstance(value, str)]
 
 

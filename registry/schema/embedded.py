@@ -29,8 +29,6 @@ class EmbeddedError(StructDecodeError):
 
 
 class EmbeddedResources:
-    """The embedded resources of one schema."""
-
     def __init__(self, schema: Structural) -> None:
         self._schema = schema
         self._nodes = nodes_with(schema, lambda node: node.embedded_resource)

@@ -125,8 +125,6 @@ MAX_BYTES: Final = READ_BYTES
 
 
 class Counter(NamedTuple):
-    """The counter of a domain."""
-
     revision: int
     compact_revision: int
     lost: Lost

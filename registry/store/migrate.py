@@ -85,7 +85,6 @@ def downgrade(url: str, revision: str, *, scripts: str = SCRIPTS) -> None:
 
 
 def plan_upgrade(url: str, revision: str = "head", *, scripts: str = SCRIPTS) -> MigrationPlan:
-    """Returns what `upgrade` would do."""
     with _connect(url) as connection:
         return _plan(connection, ScriptDirectory.from_config(_config(scripts)), revision)
 

@@ -83,7 +83,6 @@ class MigrationPlan:
         return None
 
     def lines(self) -> list[str]:
-        """Returns the plan as text, by line."""
         if not self.steps:
             return [f"the database is at {self.current}, and there is nothing to do"]
         lines = [f"the database is at {self.current or 'no revision'}"]

@@ -29,7 +29,6 @@ REVISION: Final = statement("revision", "The revision of the tables.", "SELECT v
 
 
 def newest_revision() -> str:
-    """Returns the newest revision of this version of the server."""
     names = (_FILE.fullmatch(file.name) for file in files("migrations").joinpath("versions").iterdir())
     return max(name[1] for name in names if name is not None)
 

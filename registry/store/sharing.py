@@ -203,7 +203,6 @@ class Sharing:
         return [BindingSpan(_tenant(r, domain), r[4], r[5]) for r in await self._pool.fetch(SPANS, values)]
 
     async def of_domain(self, domain: DomainId) -> list[BindingSpan]:
-        """Returns all tenants of a domain."""
         rows = await self._pool.fetch(OF_DOMAIN, {"domain": domain})
         return [BindingSpan(_tenant(r, domain), -1, None) for r in rows]
 

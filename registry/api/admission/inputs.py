@@ -84,8 +84,6 @@ _namespaces: WeakValueDictionary[tuple[TenantId, str, int], _Namespace] = WeakVa
 
 
 class AdmissionInputs:
-    """The inputs for one request."""
-
     def __init__(self, request: ResourceRequest) -> None:
         self._request = request
         self._namespace: _Namespace | None = None

@@ -253,7 +253,6 @@ class PolicyAdmission:
 
 
 def _error_type(decision: PolicyDecision) -> str:
-    """Returns the error type of a decision for metrics."""
     if decision.reason:
         return NO_ERROR
     return "out_of_budget" if decision.message == OUT_OF_BUDGET else "invalid_error"

@@ -80,7 +80,6 @@ async def find_target(query: ResourceRequest, spec: dict[str, Any], at: str, nam
 
 
 def query_error(query: ResourceRequest, *errors: FieldError) -> Exception:
-    """Returns the 422 for an invalid Query."""
     return invalid(query.served.kind, "", errors)
 
 

@@ -78,7 +78,6 @@ _STRATEGIES: dict[str, Callable[[Definition, Version], Strategy]] = {
 
 
 def strategy_for(definition: Definition, version: Version) -> Strategy:
-    """Returns the strategy of a definition at one version."""
     if definition is tenant_definition():
         return TenantStrategy(definition, version)
     if definition is export_definition():

@@ -175,7 +175,6 @@ def _complete(request: ResourceRequest, operation: Operation[Any], draft: Draft)
 
 
 async def render(request: ResourceRequest, outcome: Outcome, code: int = 200) -> ObjectAnswer:
-    """Renders the outcome as the answer with an object."""
     if outcome.row is None:
         return ObjectAnswer(request.served, obj=outcome.obj, code=code)
     return ObjectAnswer(request.served, text=await request.text(outcome.row), code=code)

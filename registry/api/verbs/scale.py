@@ -152,7 +152,6 @@ async def patch_scale(request: ResourceRequest, body: Body) -> DocumentAnswer:
 
 
 def _scale_to_patch(request: ResourceRequest, old: Object, paths: Scale) -> Object:
-    """Returns the Scale to which a patch is applied."""
     scale = scale_of(old, paths)
     if nested(old, paths.spec_replicas_path, int, "int64")[0] is None:
         scale["spec"] = {"replicas": _UNSET}

@@ -46,8 +46,6 @@ _ABSENT: Final = object()
 
 
 class IssuerTokens:
-    """The tokens of one issuer."""
-
     def __init__(self, issuer: Issuer, policy: EgressPolicy) -> None:
         self._issuer = issuer
         self._provider = Provider(issuer, policy)

@@ -105,7 +105,6 @@ def rule_of(rule: Object) -> PolicyRule:
 
 
 def rules_of(role: Object) -> tuple[PolicyRule, ...]:
-    """The rules of a Role or ClusterRole."""
     return tuple(rule_of(rule) for rule in role.get("rules") or ())
 
 

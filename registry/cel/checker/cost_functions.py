@@ -59,8 +59,6 @@ class Estimator(ABC):
 
 
 class CostedCall(NamedTuple):
-    """A call to estimate."""
-
     estimator: Estimator
     overload: str
     target: Argument | None

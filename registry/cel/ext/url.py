@@ -26,8 +26,6 @@ _PATH_VALID: Final = _PATH_SAFE | frozenset("!'()*[]%")
 
 
 class UrlValue(Opaque):
-    """A value of the type URL."""
-
     __slots__ = ("parts",)
 
     type = URL

@@ -66,6 +66,5 @@ class AuthorizationMiddleware:
 
 
 def forbidden_to(user: User, attributes: Attributes, reason: str = "") -> StatusError:
-    """Returns the 403 for a refusal."""
     resource = Qualified(attributes.resource, attributes.group) if attributes.is_resource else Qualified("")
     return forbidden(resource, attributes.name if attributes.is_resource else "", refusal(user, attributes, reason))

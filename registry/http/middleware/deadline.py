@@ -68,7 +68,6 @@ def _ignore(_: object) -> None:
 
 
 def _timeout_seconds(info: RequestInfo) -> float | None:
-    """Returns the timeout of a request; None if it has none."""
     texts = info.query.get("timeout")
     if not texts or not texts[0] or info.verb == "watch" or info.subresource in _LONG_RUNNING:
         return None

@@ -200,7 +200,6 @@ def values_of(read: IndexRead, tenant: TenantId, domain: DomainId, limit: int) -
 
 
 def _keys(namespace: str | None) -> dict[str, str]:
-    """Returns the range of keys of a namespace."""
     if not namespace:
         return {"from": "", "before": _LAST_KEY}
     # "0" is the character after "/": exactly the keys of the namespace are in between.

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from registry.store.connection import Connection
 from registry.store.reporting.comments import comments
 from registry.store.reporting.ddl import replace_views
-from registry.store.reporting.locations import one_row, rival_names
+from registry.store.reporting.locations import rival_names
 from registry.store.reporting.model import BuiltInViews
-from registry.store.reporting.setup import ALL_SCHEMA, OWN_SCHEMA, Roles
+from registry.store.reporting.setup import ALL_SCHEMA, OWN_SCHEMA, Roles, one_row
 from registry.store.reporting.sql import ViewPlace, statements
 
 logger = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ from typing import Any, Final
 from psycopg.types.json import Jsonb
 
 from registry.store.connection import Connection
-from registry.store.reporting.locations import one_row, places_of, run_as, short_name
+from registry.store.reporting.locations import places_of, run_as, short_name
 from registry.store.reporting.model import (
     KnownView,
     Path,
@@ -25,7 +25,7 @@ from registry.store.reporting.model import (
     shape_from_json,
     shape_to_json,
 )
-from registry.store.reporting.setup import Roles
+from registry.store.reporting.setup import Roles, one_row
 from registry.store.reporting.sql import child_name, drops
 from registry.store.types import Tenant, TenantId
 

@@ -108,21 +108,17 @@ async def replace_views(
     connection: Connection, owner: str, place: ViewPlace, shape: Shape, texts: Sequence[str]
 ) -> str:
     """Replaces views; those whose columns differ, from an earlier version, are dropped first."""
-    try:
-        async with connection.transaction():
-            await run_as(connection, owner, texts)
-        return ""
-    except psycopg.Error as error:
-        if is_transient(error):
-            raise
-    try:
-        async with connection.transaction():
-            await run_as(connection, owner, [*drops(place, shape), *texts])
-        return ""
-    except psycopg.Error as error:
-        if is_transient(error):
-            raise
-        return str(translate(error))
+    why = ""
+    for attempt in (texts, [*drops(place, shape), *texts]):
+        try:
+            async with connection.transaction():
+                await run_as(connection, owner, attempt)
+            return ""
+        except psycopg.Error as error:
+            if is_transient(error):
+                raise
+            why = str(translate(error))
+    return why
 
 
 async def _with_room(connection: Connection, view: ReportView) -> ReportView:

@@ -8,13 +8,13 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from registry.store.arrays import BigintArray
 from registry.store.connection import Connection
 from registry.store.reporting.model import BUILT_IN, ReportView
 from registry.store.reporting.quoting import identifier
-from registry.store.reporting.setup import ALL_SCHEMA, OWN_SCHEMA, Roles
+from registry.store.reporting.setup import ALL_SCHEMA, OWN_SCHEMA, Roles, one_row, run
 from registry.store.reporting.sql import SQL_VERSION, ViewPlace
 from registry.store.types import Tenant, TenantId
 
@@ -26,15 +26,9 @@ def rival_names(name: str) -> list[str]:
     return [name, *(f"{name}{s}" for s in SUFFIXES), *(name.removesuffix(s) for s in SUFFIXES)]
 
 
-async def one_row(connection: Connection, text: str, values: Sequence[Any]) -> tuple[Any, ...] | None:
-    cursor = await connection.execute(text.encode(), values)
-    return await cursor.fetchone()
-
-
 async def run_as(connection: Connection, owner: str, texts: Sequence[str]) -> None:
     """Runs statements as the owner of views, in one round trip."""
-    script = "; ".join([f"SET LOCAL ROLE {identifier(owner)}", *texts, "RESET ROLE"])
-    await connection.execute(script.encode(), prepare=False)
+    await run(connection, "; ".join([f"SET LOCAL ROLE {identifier(owner)}", *texts, "RESET ROLE"]))
 
 
 async def places_of(
@@ -134,15 +128,10 @@ async def has_schema(connection: Connection, name: str) -> bool:
 
 
 async def has_view(connection: Connection, schema: str, name: str) -> bool:
-    return (
-        await one_row(
-            connection,
-            "SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
-            " WHERE n.nspname = %s AND c.relname = %s",
-            (schema, name),
-        )
-        is not None
+    text = (
+        "SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = %s AND c.relname = %s"
     )
+    return await one_row(connection, text, (schema, name)) is not None
 
 
 _MADE_BY: Final = "Views of custom resources, kept in step with their definitions (made by version {})"
@@ -177,7 +166,7 @@ async def drop_schema_of(connection: Connection, tenant: TenantId) -> bool:
     row = await one_row(connection, "DELETE FROM report_schemas WHERE tenant_id = %s RETURNING name", (tenant,))
     if row is None:
         return False
-    await connection.execute(f"DROP SCHEMA IF EXISTS {identifier(row[0])} CASCADE".encode(), prepare=False)
+    await run(connection, f"DROP SCHEMA IF EXISTS {identifier(row[0])} CASCADE")
     return True
 
 
@@ -185,7 +174,7 @@ async def drop_schemas(connection: Connection) -> None:
     """Drops all schemas of views. Their shapes are kept, including columns of removed fields."""
     cursor = await connection.execute("DELETE FROM report_schemas RETURNING name")
     for (name,) in await cursor.fetchall():
-        await connection.execute(f"DROP SCHEMA IF EXISTS {identifier(name)} CASCADE".encode(), prepare=False)
+        await run(connection, f"DROP SCHEMA IF EXISTS {identifier(name)} CASCADE")
 
 
 def is_schema_name(name: str) -> bool:

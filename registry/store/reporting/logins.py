@@ -13,7 +13,7 @@ import datetime
 import re
 import secrets
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import psycopg
 from psycopg.pq.abc import PGconn
@@ -22,7 +22,17 @@ from registry.store.arrays import BigintArray
 from registry.store.connection import Connection
 from registry.store.reporting.login_limits import CONNECTIONS, TIMEOUT_SECONDS
 from registry.store.reporting.quoting import identifier, literal
-from registry.store.reporting.setup import ALL_SCHEMA, OWN_SCHEMA, Roles, begin, roles_of
+from registry.store.reporting.setup import (
+    ALL_SCHEMA,
+    OWN_SCHEMA,
+    Roles,
+    become_member,
+    begin,
+    holds,
+    one_row,
+    roles_of,
+    run,
+)
 from registry.store.statements import statement
 
 IDLE_SECONDS: Final = 60
@@ -173,15 +183,15 @@ async def grant(connection: Connection, spec: LoginSpec) -> str:
         roles = await roles_of(connection)
         tenants = await _tenant_ids(connection, spec.tenants)
         providers = await _tenant_ids(connection, (spec.provider,)) if spec.provider else None
-        known = await _one(connection, "SELECT 1 FROM report_logins WHERE name = %s", spec.name)
-        exists = await _one(connection, "SELECT 1 FROM pg_roles WHERE rolname = %s", spec.name)
+        known = await holds(connection, "SELECT 1 FROM report_logins WHERE name = %s", spec.name)
+        exists = await holds(connection, "SELECT 1 FROM pg_roles WHERE rolname = %s", spec.name)
         if exists and not known:
             raise LoginError(f"there is a role {spec.name} already, which this server did not create")
         if known and not spec.move:
             await _refuse_move(connection, spec)
         quoted = identifier(spec.name)
         secret = _encrypt(connection.pgconn, password, spec.name)
-        await _do(
+        await run(
             connection,
             f"{'ALTER' if exists else 'CREATE'} ROLE {quoted} LOGIN NOCREATEDB NOCREATEROLE"
             f" INHERIT CONNECTION LIMIT {int(spec.connections)} PASSWORD {literal(secret)}",
@@ -199,7 +209,7 @@ async def apply_spec(
     quoted = identifier(spec.name)
     schemas = await _schemas(connection, spec, tenants)
     for where in (f"ALTER ROLE {quoted}", f"ALTER ROLE {quoted} IN DATABASE {identifier(roles.database)}"):
-        await _do(connection, f"{where} RESET ALL")
+        await run(connection, f"{where} RESET ALL")
     await _set(connection, quoted, roles, spec, schemas)
     await _give(connection, quoted, roles, spec, schemas)
     await connection.execute(KEEP.sql, {"name": spec.name, "password": secret})
@@ -216,18 +226,17 @@ async def _refuse_move(connection: Connection, spec: LoginSpec) -> None:
 async def revoke(connection: Connection, name: str) -> None:
     """Terminates its sessions and drops the login. Raises LoginError."""
     async with connection.transaction():
-        if not await _one(connection, "SELECT 1 FROM report_logins WHERE name = %s", name):
+        if not await holds(connection, "SELECT 1 FROM report_logins WHERE name = %s", name):
             raise LoginError(f"there is no login {name} for reports")
         await connection.execute("DELETE FROM report_logins WHERE name = %s", (name,))
         await connection.execute("DELETE FROM settings WHERE name = %s", (f"report-login:{name}",))
-        if await _one(connection, "SELECT 1 FROM pg_roles WHERE rolname = %s", name):
+        if await holds(connection, "SELECT 1 FROM pg_roles WHERE rolname = %s", name):
             quoted = identifier(name)
-            await _do(connection, f"ALTER ROLE {quoted} NOLOGIN")
-            if not await _one(connection, "SELECT pg_has_role(current_user, %s, 'MEMBER')", name):
-                await _do(connection, f"GRANT {quoted} TO CURRENT_USER")
+            await run(connection, f"ALTER ROLE {quoted} NOLOGIN")
+            await become_member(connection, name)
             await end_sessions(connection, name)
-            await _do(connection, f"DROP OWNED BY {quoted}")
-            await _do(connection, f"DROP ROLE {quoted}")
+            await run(connection, f"DROP OWNED BY {quoted}")
+            await run(connection, f"DROP ROLE {quoted}")
 
 
 async def end_sessions(connection: Connection, name: str) -> None:
@@ -254,42 +263,38 @@ async def close_side_doors(connection: Connection, *, embedded: bool) -> None:
 
     Raises LoginError if everybody may create functions where the server looks for its own.
     """
-    row = await (
-        await connection.execute(
-            "SELECT current_database(), pg_has_role(current_user, datdba, 'MEMBER'),"
-            " (SELECT rolsuper FROM pg_roles WHERE rolname = current_user), nspname,"
-            " pg_has_role(current_user, nspowner, 'MEMBER') FROM pg_database, pg_namespace"
-            " WHERE datname = current_database() AND nspname = current_schema()"
-        )
-    ).fetchone()
+    row = await one_row(
+        connection,
+        "SELECT current_database(), pg_has_role(current_user, datdba, 'MEMBER'),"
+        " (SELECT rolsuper FROM pg_roles WHERE rolname = current_user), nspname,"
+        " pg_has_role(current_user, nspowner, 'MEMBER') FROM pg_database, pg_namespace"
+        " WHERE datname = current_database() AND nspname = current_schema()",
+    )
     assert row is not None
     database, owns, is_superuser, schema, owns_schema = row
     async with connection.transaction():
         if owns_schema:
-            await _do(connection, f"GRANT CREATE ON SCHEMA {identifier(schema)} TO CURRENT_USER")
-            await _do(connection, f"REVOKE CREATE ON SCHEMA {identifier(schema)} FROM PUBLIC")
-        elif await _one(connection, "SELECT has_schema_privilege('public', %s, 'CREATE')", schema):
+            await run(connection, f"GRANT CREATE ON SCHEMA {identifier(schema)} TO CURRENT_USER")
+            await run(connection, f"REVOKE CREATE ON SCHEMA {identifier(schema)} FROM PUBLIC")
+        elif await holds(connection, "SELECT has_schema_privilege('public', %s, 'CREATE')", schema):
             text = (
                 f"GRANT CREATE ON SCHEMA {schema} TO <the server's role>; REVOKE CREATE ON SCHEMA {schema} FROM PUBLIC"
             )
             raise LoginError(f"every login may create functions that the server would call: as its owner, run {text}")
         if owns:
-            await _do(connection, f"GRANT CONNECT, TEMPORARY ON DATABASE {identifier(database)} TO CURRENT_USER")
-            await _do(connection, f"REVOKE TEMPORARY ON DATABASE {identifier(database)} FROM PUBLIC")
+            await run(connection, f"GRANT CONNECT, TEMPORARY ON DATABASE {identifier(database)} TO CURRENT_USER")
+            await run(connection, f"REVOKE TEMPORARY ON DATABASE {identifier(database)} FROM PUBLIC")
         if is_superuser:
-            owner = await (
-                await connection.execute(
-                    "SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = 'objects'::regclass"
-                )
-            ).fetchone()
+            text = "SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = 'objects'::regclass"
+            owner = await one_row(connection, text)
             assert owner is not None
             for function in _OF_OWNER:
-                await _do(connection, f"GRANT EXECUTE ON FUNCTION pg_catalog.{function} TO {identifier(owner[0])}")
+                await run(connection, f"GRANT EXECUTE ON FUNCTION pg_catalog.{function} TO {identifier(owner[0])}")
             for function in (*_WRITING, *_OF_OWNER):
-                await _do(connection, f"REVOKE EXECUTE ON FUNCTION pg_catalog.{function} FROM PUBLIC")
+                await run(connection, f"REVOKE EXECUTE ON FUNCTION pg_catalog.{function} FROM PUBLIC")
         if is_superuser and embedded:
             for other in ("postgres", "template1"):
-                await _do(connection, f"REVOKE CONNECT ON DATABASE {identifier(other)} FROM PUBLIC")
+                await run(connection, f"REVOKE CONNECT ON DATABASE {identifier(other)} FROM PUBLIC")
 
 
 def _encrypt(connection: PGconn, password: str, name: str) -> str:
@@ -339,33 +344,24 @@ async def _set(connection: Connection, quoted: str, roles: Roles, spec: LoginSpe
     }
     where = f"ALTER ROLE {quoted} IN DATABASE {identifier(roles.database)}"
     for name, value in settings.items():
-        await _do(connection, f"{where} SET {name} = {literal(value)}")
-    await _do(connection, f"{where} SET search_path = {', '.join(map(identifier, schemas))}")
+        await run(connection, f"{where} SET {name} = {literal(value)}")
+    await run(connection, f"{where} SET search_path = {', '.join(map(identifier, schemas))}")
     with contextlib.suppress(psycopg.errors.InsufficientPrivilege):  # then it is left to the database's owner
         async with connection.transaction():
             for name, value in LIMITS.items():
-                await _do(connection, f"{where} SET {name} = {literal(value)}")
+                await run(connection, f"{where} SET {name} = {literal(value)}")
 
 
 async def _give(connection: Connection, quoted: str, roles: Roles, spec: LoginSpec, schemas: list[str]) -> None:
     for across in (False, True):
         reader = roles.of(across)[1]
         if across == spec.across:
-            await _do(connection, f"GRANT {identifier(reader)} TO {quoted}")
-        elif await _one(connection, "SELECT 1 FROM pg_roles WHERE rolname = %s", reader):
-            await _do(connection, f"REVOKE {identifier(reader)} FROM {quoted}")
-    await _do(connection, f"GRANT CONNECT ON DATABASE {identifier(roles.database)} TO {quoted}")
+            await run(connection, f"GRANT {identifier(reader)} TO {quoted}")
+        elif await holds(connection, "SELECT 1 FROM pg_roles WHERE rolname = %s", reader):
+            await run(connection, f"REVOKE {identifier(reader)} FROM {quoted}")
+    await run(connection, f"GRANT CONNECT ON DATABASE {identifier(roles.database)} TO {quoted}")
     for schema in schemas:
         if schema not in (OWN_SCHEMA, ALL_SCHEMA):
-            await _do(connection, f"SET LOCAL ROLE {identifier(roles.owner)}")
-            await _do(connection, f"GRANT USAGE ON SCHEMA {identifier(schema)} TO {quoted}")
-            await _do(connection, "RESET ROLE")
-
-
-async def _one(connection: Connection, text: str, value: Any) -> bool:
-    row = await (await connection.execute(text.encode(), (value,))).fetchone()
-    return row is not None and bool(row[0])
-
-
-async def _do(connection: Connection, text: str) -> None:
-    await connection.execute(text.encode(), prepare=False)
+            await run(connection, f"SET LOCAL ROLE {identifier(roles.owner)}")
+            await run(connection, f"GRANT USAGE ON SCHEMA {identifier(schema)} TO {quoted}")
+            await run(connection, "RESET ROLE")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 Path = tuple[str, ...]
@@ -124,7 +124,6 @@ class Report:
     enabled: bool = True
     wants_condition: bool = False
     layout: str = ""
-    extra: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

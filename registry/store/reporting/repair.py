@@ -20,7 +20,7 @@ from registry.store.arrays import TextArray
 from registry.store.connection import Connection
 from registry.store.reporting.logins import LIMITS, LoginSpec, apply_spec, end_sessions
 from registry.store.reporting.quoting import identifier, literal
-from registry.store.reporting.setup import Roles, begin
+from registry.store.reporting.setup import Roles, begin, run
 from registry.store.statements import statement
 
 logger = logging.getLogger(__name__)
@@ -134,7 +134,7 @@ def _is_long(state: _LoginState, stored: dict[str, str] | None) -> bool:
 
 
 async def _lock(connection: Connection, name: str) -> None:
-    await connection.execute(f"ALTER ROLE {identifier(name)} NOLOGIN".encode(), prepare=False)
+    await run(connection, f"ALTER ROLE {identifier(name)} NOLOGIN")
     await end_sessions(connection, name)
     logger.warning(
         "the SQL login %s had set itself a text of %s letters or more: locked until it is granted again", name, _LONG
@@ -151,8 +151,7 @@ async def _restore(
     connection: Connection, roles: Roles, state: _LoginState, secret: str | None, *, sets_password: bool
 ) -> None:
     if sets_password and secret is not None:
-        text = f"ALTER ROLE {identifier(state.name)} PASSWORD {literal(secret)}"
-        await connection.execute(text.encode(), prepare=False)
+        await run(connection, f"ALTER ROLE {identifier(state.name)} PASSWORD {literal(secret)}")
     spec = LoginSpec(state.name, None, state.across, timeout_seconds=state.timeout_seconds)
     await apply_spec(connection, roles, spec, state.tenants, secret)
 

@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import Final
+from typing import Any, Final
 
 from registry.store.connection import Connection
 from registry.store.reporting.model import BuiltInViews
@@ -71,13 +71,27 @@ class Roles:
 
 
 async def roles_of(connection: Connection) -> Roles:
-    cursor = await connection.execute("SELECT current_database(), quote_ident(current_schema())")
-    row = await cursor.fetchone()
+    row = await one_row(connection, "SELECT current_database(), quote_ident(current_schema())")
     assert row is not None
     base = row[0]
     if len(base.encode()) > 48:
         base = base.encode()[:39].decode("utf-8", "ignore") + hashlib.blake2b(base.encode(), digest_size=4).hexdigest()
     return Roles(row[0], row[1], f"{base}_reports", f"{base}_reports_all", f"{base}_reader", f"{base}_reader_all")
+
+
+async def one_row(connection: Connection, text: str, values: Sequence[Any] = ()) -> tuple[Any, ...] | None:
+    return await (await connection.execute(text.encode(), values)).fetchone()
+
+
+async def holds(connection: Connection, text: str, value: Any) -> bool:
+    """Returns whether the query for a value has a row, whose first column is true."""
+    row = await one_row(connection, text, (value,))
+    return row is not None and bool(row[0])
+
+
+async def run(connection: Connection, text: str) -> None:
+    """Runs a statement that is made for one occasion."""
+    await connection.execute(text.encode(), prepare=False)
 
 
 async def begin(connection: Connection) -> None:
@@ -97,7 +111,7 @@ async def make_schema(connection: Connection, roles: Roles, across: bool, built_
     """Creates what a set of views is missing, after its policies; kinds' own views are not included, `built_in` are
     only listed. Raises psycopg's InsufficientPrivilege."""
     for text in _base(roles, across, built_in):
-        await connection.execute(text.encode(), prepare=False)
+        await run(connection, text)
 
 
 async def make_policies(connection: Connection, roles: Roles, across: bool) -> None:
@@ -118,17 +132,18 @@ async def make_policies(connection: Connection, roles: Roles, across: bool) -> N
                 f"DROP POLICY IF EXISTS {policy} ON {tables}.{table}",
                 f"CREATE POLICY {policy} ON {tables}.{table} FOR SELECT TO {identifier(owner)} USING ({visible})",
             ):
-                await connection.execute(text.encode(), prepare=False)
+                await run(connection, text)
 
 
 async def _make_role(connection: Connection, name: str) -> None:
-    cursor = await connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (name,))
-    if await cursor.fetchone() is None:
-        await connection.execute(f"CREATE ROLE {identifier(name)} NOLOGIN".encode(), prepare=False)
-    cursor = await connection.execute("SELECT pg_has_role(current_user, %s, 'MEMBER')", (name,))
-    row = await cursor.fetchone()
-    if row is None or not row[0]:
-        await connection.execute(f"GRANT {identifier(name)} TO CURRENT_USER".encode(), prepare=False)
+    if not await holds(connection, "SELECT 1 FROM pg_roles WHERE rolname = %s", name):
+        await run(connection, f"CREATE ROLE {identifier(name)} NOLOGIN")
+    await become_member(connection, name)
+
+
+async def become_member(connection: Connection, role: str) -> None:
+    if not await holds(connection, "SELECT pg_has_role(current_user, %s, 'MEMBER')", role):
+        await run(connection, f"GRANT {identifier(role)} TO CURRENT_USER")
 
 
 def _base(roles: Roles, across: bool, built_in: Sequence[BuiltInViews]) -> Iterator[str]:

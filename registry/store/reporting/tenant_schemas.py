@@ -9,9 +9,9 @@ from registry.store.arrays import BigintArray
 from registry.store.connection import Connection
 from registry.store.reporting.catalogue import views_of
 from registry.store.reporting.ddl import make, unmake
-from registry.store.reporting.locations import drop_schema_of, is_schema_name, one_row, run_as
+from registry.store.reporting.locations import drop_schema_of, is_schema_name, run_as
 from registry.store.reporting.quoting import identifier
-from registry.store.reporting.setup import Roles
+from registry.store.reporting.setup import Roles, one_row, run
 from registry.store.reporting.statements import FOLLOW_BINDINGS, LEAVING_VIEWS
 from registry.store.types import Tenant, TenantId
 
@@ -35,8 +35,7 @@ async def name_schema(connection: Connection, roles: Roles, tenant: Tenant) -> s
         return f"{wanted} cannot be the name of a tenant's schema"
     if await one_row(connection, "SELECT 1 FROM pg_namespace WHERE nspname = %s", (wanted,)):
         return f"there is a schema {wanted} already"
-    owner = identifier(roles.owner)
-    await connection.execute(f"CREATE SCHEMA {identifier(wanted)} AUTHORIZATION {owner}".encode(), prepare=False)
+    await run(connection, f"CREATE SCHEMA {identifier(wanted)} AUTHORIZATION {identifier(roles.owner)}")
     await connection.execute("INSERT INTO report_schemas (name, tenant_id) VALUES (%s, %s)", (wanted, tenant.id))
     await _grant(connection, roles, wanted, tenant)
     cursor = await connection.execute(

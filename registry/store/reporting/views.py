@@ -49,7 +49,6 @@ from registry.store.reporting.locations import (
     drop_schemas,
     has_schema,
     is_of_others,
-    one_row,
     rival_names,
     version_made_by,
     version_text,
@@ -58,7 +57,17 @@ from registry.store.reporting.logins import ENFORCE, HELD_BACK, TRANSACTION_SECO
 from registry.store.reporting.model import BuiltInViews, Facet, Report, ReportOutcome, ReportView, Shape
 from registry.store.reporting.quoting import identifier, literal
 from registry.store.reporting.repair import Drift, repair
-from registry.store.reporting.setup import ALL_SCHEMA, OWN_SCHEMA, Roles, begin, make_policies, make_schema, roles_of
+from registry.store.reporting.setup import (
+    ALL_SCHEMA,
+    OWN_SCHEMA,
+    Roles,
+    begin,
+    make_policies,
+    make_schema,
+    one_row,
+    roles_of,
+    run,
+)
 from registry.store.reporting.sql import SQL_VERSION
 from registry.store.reporting.statements import BOUND, DEFINITIONS, GONE, MARK_DONE, OUTDATED
 from registry.store.reporting.tenant_schemas import follow_bindings, name_schema
@@ -141,7 +150,6 @@ class Reporting:
         return [tenant_of(row) for row in await self._pool.fetch(OUTDATED, {"after": after, "limit": limit})]
 
     async def forget_gone(self) -> None:
-        """Forgets tenants that are gone."""
         await self._pool.execute(GONE, {})
 
     async def due_definitions(self, tenant: Tenant, definitions: ResourceName) -> list[ObjectKey]:
@@ -352,8 +360,7 @@ async def _make_all(connection: Connection, roles: Roles, across: bool, built_in
         await make_built_in(connection, roles, which, built_in)
     await retry_refused(connection)
     await remake(connection, roles)
-    text = f"COMMENT ON SCHEMA {identifier(OWN_SCHEMA)} IS {literal(version_text())}"
-    await connection.execute(text.encode(), prepare=False)
+    await run(connection, f"COMMENT ON SCHEMA {identifier(OWN_SCHEMA)} IS {literal(version_text())}")
 
 
 async def _fit(
