@@ -96,15 +96,10 @@ AUTHORIZER: Final = struct(CelAuthorizer.type.name)
 RESOURCE_CHECK: Final = struct("kubernetes.authorization.ResourceCheck")
 
 # The variables of a frame, in order; an expression is checked with those of its scope only.
-NAMES: Final = (
-    "object",
-    "oldObject",
-    "request",
-    "namespaceObject",
-    "params",
-    "authorizer",
-    "authorizer.requestResource",
-    "variables",
+NAMES: Final = tuple(
+    """
+    object oldObject request namespaceObject params authorizer authorizer.requestResource variables
+    """.split()
 )
 _VIEWS: Final = dict.fromkeys(NAMES)
 

@@ -69,14 +69,7 @@ def agree_on_name(request: ResourceRequest, obj: Object) -> None:
 
 
 # A client's values of these are replaced or dropped on create. A generation is replaced by the kinds that count it.
-_SYSTEM_FIELDS = (
-    "uid",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-    "selfLink",
-    "managedFields",
-)
+_SYSTEM_FIELDS = "uid creationTimestamp deletionTimestamp deletionGracePeriodSeconds selfLink managedFields".split()
 
 
 def wipe_for_create(obj: Object) -> None:

@@ -24,22 +24,12 @@ if TYPE_CHECKING:
     from registry.store.connection import Connection
 
 
+_OWN = "name tenant tenants all_tenants provider connections timeout password_file move".split()
+
+
 def run(typed: dict[str, Any]) -> int:
     action = typed.pop("action")
-    own = {
-        name: typed.pop(name, None)
-        for name in (
-            "name",
-            "tenant",
-            "tenants",
-            "all_tenants",
-            "provider",
-            "connections",
-            "timeout",
-            "password_file",
-            "move",
-        )
-    }
+    own = {name: typed.pop(name, None) for name in _OWN}
     settings = load(typed, os.environ)
     with _database(settings) as url:
         try:

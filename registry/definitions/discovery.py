@@ -27,35 +27,16 @@ BUILTIN_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch",
 SUBRESOURCE_VERBS = ("get", "patch", "update")
 
 # kube-apiserver's order of its own groups; groups of definitions follow by name.
-_GROUP_ORDER = {
-    group: position
-    for position, group in enumerate(
-        (
-            "",
-            "apiregistration.k8s.io",
-            "apps",
-            "events.k8s.io",
-            "authentication.k8s.io",
-            "authorization.k8s.io",
-            "autoscaling",
-            "batch",
-            "certificates.k8s.io",
-            "networking.k8s.io",
-            "policy",
-            "rbac.authorization.k8s.io",
-            "storage.k8s.io",
-            "admissionregistration.k8s.io",
-            "apiextensions.k8s.io",
-            "scheduling.k8s.io",
-            "coordination.k8s.io",
-            "node.k8s.io",
-            "discovery.k8s.io",
-            "resource.k8s.io",
-            "flowcontrol.apiserver.k8s.io",
-            "storagemigration.k8s.io",
-        )
-    )
-}
+_GROUPS = [
+    "",
+    *"""
+    apiregistration.k8s.io apps events.k8s.io authentication.k8s.io authorization.k8s.io autoscaling batch
+    certificates.k8s.io networking.k8s.io policy rbac.authorization.k8s.io storage.k8s.io
+    admissionregistration.k8s.io apiextensions.k8s.io scheduling.k8s.io coordination.k8s.io node.k8s.io
+    discovery.k8s.io resource.k8s.io flowcontrol.apiserver.k8s.io storagemigration.k8s.io
+""".split(),
+]
+_GROUP_ORDER = {group: position for position, group in enumerate(_GROUPS)}
 
 # Built-in kinds whose hash is that of the version at which kube-apiserver stores them.
 _STORED_AS = {

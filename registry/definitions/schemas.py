@@ -46,16 +46,9 @@ _ROOT_WITH_STATUS = tuple(
 
 # Go pointers, for which false and an empty text count as set.
 _POINTERS = frozenset(
-    (
-        "Ref",
-        "Default",
-        "Example",
-        "AdditionalProperties",
-        "AdditionalItems",
-        "XListType",
-        "XMapType",
-        "XPreserveUnknownFields",
-    )
+    """
+    Ref Default Example AdditionalProperties AdditionalItems XListType XMapType XPreserveUnknownFields
+    """.split()
 )
 
 

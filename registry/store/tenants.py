@@ -164,16 +164,11 @@ def _emptying(name: LiteralString) -> Statement:
 # All other tables with rows of a tenant; the log is partitioned and has its own statement. `_drop_schema` removes the
 # schema of a row of report_schemas with that row. Listed here because a server that does not migrate avoids importing
 # SQLAlchemy, in which tables.py is written; a test compares them.
-EMPTIED_TABLES: Final[tuple[LiteralString, ...]] = (
-    "access_tokens",
-    "api_bindings",
-    "index_entries",
-    "object_counts",
-    "ready_indexes",
-    "report_definitions",
-    "report_tenants",
-    "search_words",
-    "tenant_keys",
+EMPTIED_TABLES: Final[tuple[LiteralString, ...]] = tuple(
+    """
+    access_tokens api_bindings index_entries object_counts ready_indexes report_definitions report_tenants
+    search_words tenant_keys
+    """.split()
 )
 OTHER_TABLES: Final = tuple(map(_emptying, EMPTIED_TABLES))
 

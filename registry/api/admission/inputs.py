@@ -47,18 +47,11 @@ _MAX_PARAMS = 1000
 _MAX_QUESTIONS = 1000
 # A rule, at least: matching it takes as long as other work on so many bytes.
 _RULE_BYTES = 64
-_NAMESPACE_METADATA = (
-    "name",
-    "generateName",
-    "labels",
-    "annotations",
-    "uid",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-    "generation",
-    "resourceVersion",
-    "finalizers",
+_NAMESPACE_METADATA = tuple(
+    """
+    name generateName labels annotations uid creationTimestamp deletionTimestamp deletionGracePeriodSeconds
+    generation resourceVersion finalizers
+    """.split()
 )
 
 # What precedes the error of a policy's result that is of another kind.

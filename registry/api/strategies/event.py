@@ -115,19 +115,11 @@ class NewEventStrategy(EventStrategy):
 
 # Fields that an update through events.k8s.io cannot change, by their names in the internal form, which compares the
 # reason twice.
+_SAME_NAME = (
+    "involvedObject reason message source firstTimestamp lastTimestamp count reason type eventTime action related"
+)
 _IMMUTABLE = (
-    ("involvedObject", "involvedObject"),
-    ("reason", "reason"),
-    ("message", "message"),
-    ("source", "source"),
-    ("firstTimestamp", "firstTimestamp"),
-    ("lastTimestamp", "lastTimestamp"),
-    ("count", "count"),
-    ("reason", "reason"),
-    ("type", "type"),
-    ("eventTime", "eventTime"),
-    ("action", "action"),
-    ("related", "related"),
+    *((name, name) for name in _SAME_NAME.split()),
     ("reportingComponent", "reportingController"),
     ("reportingInstance", "reportingInstance"),
 )

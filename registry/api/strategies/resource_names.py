@@ -9,29 +9,16 @@ from registry.schema.field import FieldError, invalid
 from registry.schema.names import label_key
 
 _OBJECT_COUNTS = frozenset(
-    {
-        "resourcequotas",
-        "services",
-        "replicationcontrollers",
-        "secrets",
-        "configmaps",
-        "persistentvolumeclaims",
-        "services.nodeports",
-        "services.loadbalancers",
-    }
+    """
+    resourcequotas services replicationcontrollers secrets configmaps persistentvolumeclaims services.nodeports
+    services.loadbalancers
+    """.split()
 )
 _COMPUTE = frozenset(
-    {
-        "cpu",
-        "memory",
-        "ephemeral-storage",
-        "requests.cpu",
-        "requests.memory",
-        "requests.ephemeral-storage",
-        "limits.cpu",
-        "limits.memory",
-        "limits.ephemeral-storage",
-    }
+    """
+    cpu memory ephemeral-storage requests.cpu requests.memory requests.ephemeral-storage limits.cpu
+    limits.memory limits.ephemeral-storage
+    """.split()
 )
 _QUOTA = _OBJECT_COUNTS | _COMPUTE | {"pods", "requests.storage"}
 _STANDARD = _QUOTA | {"storage"}

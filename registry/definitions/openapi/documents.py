@@ -37,18 +37,11 @@ _PACKAGES = {
     "apiextensions.k8s.io": "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions",
     "apiregistration.k8s.io": "io.k8s.kube-aggregator.pkg.apis.apiregistration",
     **{
-        group: f"io.k8s.api.{group.partition('.')[0]}"
-        for group in (
-            "admissionregistration.k8s.io",
-            "authentication.k8s.io",
-            "authorization.k8s.io",
-            "certificates.k8s.io",
-            "coordination.k8s.io",
-            "discovery.k8s.io",
-            "events.k8s.io",
-            "rbac.authorization.k8s.io",
-            "storagemigration.k8s.io",
-        )
+        f"{group}.k8s.io": f"io.k8s.api.{group.partition('.')[0]}"
+        for group in """
+            admissionregistration authentication authorization certificates coordination discovery events
+            rbac.authorization storagemigration
+        """.split()
     },
 }
 

@@ -18,17 +18,11 @@ from registry.http.documents.answers import send_document
 from registry.http.documents.cache import Document, DocumentCache, document
 from registry.http.request_state import STATE, RequestState
 
-_OF_EVERY_TENANT: Final = (
-    "/.well-known/openid-configuration",
-    "/api",
-    "/api/v1",
-    "/apis",
-    "/apis/",
-    "/openapi/v2",
-    "/openapi/v3",
-    "/openapi/v3/",
-    "/openid/v1/jwks",
-    "/version",
+_OF_EVERY_TENANT: Final = tuple(
+    """
+    /.well-known/openid-configuration /api /api/v1 /apis /apis/ /openapi/v2 /openapi/v3 /openapi/v3/
+    /openid/v1/jwks /version
+    """.split()
 )
 
 

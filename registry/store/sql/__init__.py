@@ -10,17 +10,8 @@ from importlib.resources import files
 from typing import Final
 
 # In this order: functions in the language SQL are checked against what they call.
-FILES: Final = (
-    "timelines.sql",
-    "in_use.sql",
-    "commit.sql",
-    "counts.sql",
-    "indexes.sql",
-    "tenancy.sql",
-    "sharing.sql",
-    "former.sql",
-    "reporting.sql",
-)
+_SUBJECTS: Final = "timelines in_use commit counts indexes tenancy sharing former reporting".split()
+FILES: Final = tuple(f"{subject}.sql" for subject in _SUBJECTS)
 
 
 def functions(schema: str) -> list[str]:
