@@ -130,14 +130,11 @@ def validating_binding_errors(binding: Json) -> list[FieldError]:
             errors.append(duplicate(f"{path}[{i}]", action))
         seen.add(action)
     if {"Deny", "Warn"} <= seen:
-        errors.append(
-            invalid(
-                path,
-                actions,
-                "must not contain both Deny and Warn (repeating the same validation "
-                "failure information in the API response and headers serves no purpose)",
-            )
+        why = (
+            "must not contain both Deny and Warn (repeating the same validation "
+            "failure information in the API response and headers serves no purpose)"
         )
+        errors.append(invalid(path, actions, why))
     if not seen:
         errors.append(required(path, "at least one validation action is required"))
     return errors

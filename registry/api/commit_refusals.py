@@ -20,24 +20,17 @@ def commit_refusal(tenant: Tenant, served: Served, key: ObjectKey, why: StoreErr
                 served.resource, name, f'the tenant "{tenant.name}" is suspended: it can be read but not written to'
             )
         case QuotaExceeded():
-            return forbidden(
-                served.resource,
-                name,
+            text = (
                 f"exceeded quota: tenant {tenant.name}, requested: {why.what}={why.requested}, "
-                f"used: {why.what}={why.used}, limited: {why.what}={why.limit}",
+                f"used: {why.what}={why.used}, limited: {why.what}={why.limit}"
             )
+            return forbidden(served.resource, name, text)
         case TenancyRefused(reason="children"):
-            return forbidden(
-                served.resource,
-                name,
-                f'the tenant "{why.name}" is below it: delete those below it first, or give them another parent',
-            )
+            text = f'the tenant "{why.name}" is below it: delete those below it first, or give them another parent'
+            return forbidden(served.resource, name, text)
         case TenancyRefused(reason="provides"):
-            return forbidden(
-                served.resource,
-                name,
-                "other tenants have bound definitions of this tenant: they have to delete their APIBindings first",
-            )
+            text = "other tenants have bound definitions of this tenant: they have to delete their APIBindings first"
+            return forbidden(served.resource, name, text)
         case SharingRefused():
             return _sharing(served, name, why)
         case TenancyRefused(reason="removing"):
@@ -53,17 +46,11 @@ def _sharing(served: Served, name: str, why: SharingRefused) -> StatusError:
     match why.reason:
         case "bound":
             tenants = "1 tenant has" if why.detail == "1" else f"{why.detail} tenants have"
-            return forbidden(
-                served.resource,
-                name,
-                f"{tenants} bound what would no longer be shared: the APIBindings have to be deleted first",
-            )
+            text = f"{tenants} bound what would no longer be shared: the APIBindings have to be deleted first"
+            return forbidden(served.resource, name, text)
         case "stored":
-            return forbidden(
-                served.resource,
-                name,
-                f"tenants that have bound the definition have objects that are stored at version {why.detail}",
-            )
+            text = f"tenants that have bound the definition have objects that are stored at version {why.detail}"
+            return forbidden(served.resource, name, text)
         case "taken":
             return conflict(served.resource, name, f"another APIBinding of the tenant binds {why.detail}")
         case _:

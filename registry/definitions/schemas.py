@@ -149,24 +149,18 @@ def _validate_root_with_status(schema: Json, path: str) -> list[FieldError]:
             continue
         if name == "Type":
             if value != "object":
-                return [
-                    invalid(
-                        f"{path}.type",
-                        value,
-                        'only "object" is allowed as the type at the root of the schema '
-                        "if the status subresource is enabled",
-                    )
-                ]
-        elif name not in _ROOT_WITH_STATUS:
-            return [
-                invalid(
-                    path,
-                    GoText(go_schema(schema)),
-                    f"only [{' '.join(_ROOT_WITH_STATUS)}] fields are allowed "
-                    "at the root of the schema if the status subresource is "
-                    "enabled",
+                why = (
+                    'only "object" is allowed as the type at the root of the schema '
+                    "if the status subresource is enabled"
                 )
-            ]
+                return [invalid(f"{path}.type", value, why)]
+        elif name not in _ROOT_WITH_STATUS:
+            why = (
+                f"only [{' '.join(_ROOT_WITH_STATUS)}] fields are allowed "
+                "at the root of the schema if the status subresource is "
+                "enabled"
+            )
+            return [invalid(path, GoText(go_schema(schema)), why)]
     return []
 
 

@@ -157,14 +157,8 @@ def _validate_rest(crd: Json, spec: InternalSpec, old: Json | None, demands: Dem
     if demands.approval:
         errors += validate_approval(crd, old)
     if spec.preserve_unknown_fields and demands.pruning:
-        errors.append(
-            invalid(
-                "spec.preserveUnknownFields",
-                True,
-                "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in "
-                "spec.versions[*].schema instead",
-            )
-        )
+        why = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"
+        errors.append(invalid("spec.preserveUnknownFields", True, why))
     return errors
 
 
@@ -205,13 +199,8 @@ def _validate_spec(
     errors += validate_number_of_names(spec.names, "spec.names")
     errors += _validate_shared(spec, old, leniency)
     if spec.preserve_unknown_fields and spec.conversion is not None and spec.conversion.get("strategy") != "None":
-        errors.append(
-            invalid(
-                "spec.conversion.strategy",
-                spec.conversion.get("strategy") or "",
-                "must be None if spec.preserveUnknownFields is true",
-            )
-        )
+        why = "must be None if spec.preserveUnknownFields is true"
+        errors.append(invalid("spec.conversion.strategy", spec.conversion.get("strategy") or "", why))
     return errors + validate_conversion(
         spec.conversion,
         "spec.conversion",
@@ -293,13 +282,8 @@ def _validate_version(
     if version.selectable_fields:
         schema = _schema(version.schema)
         if schema is None:
-            errors.append(
-                invalid(
-                    f"{path}.selectableFields",
-                    "",
-                    "may only be set when `version.schema.openAPIV3Schema` is not included",
-                )
-            )
+            why = "may only be set when `version.schema.openAPIV3Schema` is not included"
+            errors.append(invalid(f"{path}.selectableFields", "", why))
         else:
             errors += _validate_selectable(version.selectable_fields, schema, path)
     return errors

@@ -88,17 +88,12 @@ def validate_stored_versions(
             errors.append(invalid(path, stored, f"must have the storage version {version.name}"))
         missing.pop(version.name, None)
     for name, i in missing.items():
-        errors.append(
-            invalid(
-                f"{path}[{i}]",
-                name,
-                (
-                    f"missing from spec.versions; {name} was previously a storage version, and must remain in "
-                    f"spec.versions until a storage migration ensures no data remains persisted in {name} "
-                    f"and removes {name} from status.storedVersions"
-                ),
-            )
+        why = (
+            f"missing from spec.versions; {name} was previously a storage version, and must remain in "
+            f"spec.versions until a storage migration ensures no data remains persisted in {name} "
+            f"and removes {name} from status.storedVersions"
         )
+        errors.append(invalid(f"{path}[{i}]", name, why))
     return errors
 
 
@@ -156,14 +151,11 @@ def validate_selectable_fields(fields: Sequence[Json], schema: Json, path: str) 
         if resolved.root == "metadata":
             errors.append(invalid(field_path, json_path, "must not point to fields in metadata"))
         if resolved.schema.get("type") not in ("string", "boolean", "integer"):
-            errors.append(
-                invalid(
-                    field_path,
-                    json_path,
-                    "must point to a field of type string, boolean or integer. "
-                    "Enum string fields and strings with formats are allowed.",
-                )
+            why = (
+                "must point to a field of type string, boolean or integer. "
+                "Enum string fields and strings with formats are allowed."
             )
+            errors.append(invalid(field_path, json_path, why))
         if resolved.path in seen:
             errors.append(duplicate(field_path, json_path))
         seen.add(resolved.path)

@@ -297,12 +297,11 @@ def blocks_rules(errors: Sequence[FieldError]) -> bool:
 
 def unchecked_rules_error() -> FieldError:
     """The error that is added when blocks_rules holds and the schema has rules."""
-    return invalid(
-        "<nil>",
-        None,
+    why = (
         "some validation rules were not checked because the object was invalid; correct the "
-        "existing errors to complete validation",
+        "existing errors to complete validation"
     )
+    return invalid("<nil>", None, why)
 
 
 # ---- shared instances

@@ -54,11 +54,11 @@ async def _policy_error(request: ResourceRequest, kind: Mapping[str, Any]) -> Fi
     group, resource = _resource_of(request, kind)
     if await _may(request, "get", group, resource or "*", "*", "*"):
         return None
-    return forbidden(
-        "spec.paramKind",
+    why = (
         f'user {_go_user(request.context.user)} must have "get" permission on all objects of the referenced paramKind '
-        f"(kind={kind.get('kind') or ''}, apiVersion={kind.get('apiVersion') or ''})",
+        f"(kind={kind.get('kind') or ''}, apiVersion={kind.get('apiVersion') or ''})"
     )
+    return forbidden("spec.paramKind", why)
 
 
 async def _binding_error(request: ResourceRequest, policies: str, spec: Mapping[str, Any]) -> FieldError | None:

@@ -128,15 +128,12 @@ def _selector_errors(spec: dict[str, Any]) -> list[FieldError]:
             errors.append(invalid(f"{path}.scopeName", scope, "unsupported scope"))
         errors += _misfit_errors(scope, counted, path, quoted)
         if scope in _ONLY_EXISTS and operator != "Exists":
-            errors.append(
-                invalid(
-                    f"{path}.operator",
-                    operator,
-                    "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, "
-                    "ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, "
-                    "ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity",
-                )
+            why = (
+                "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, "
+                "ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, "
+                "ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity"
             )
+            errors.append(invalid(f"{path}.operator", operator, why))
         errors += _values_errors(operator, values, path)
         if len(errors) > MAX_ERRORS:
             return errors

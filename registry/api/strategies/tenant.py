@@ -82,13 +82,12 @@ class TenantStrategy(CustomStrategy):
         if name in ALWAYS_THERE:
             raise forbidden(_RESOURCE, name, "this tenant is always there, and cannot be deleted")
         if (obj.get("spec") or {}).get("protected"):
-            raise forbidden(
-                _RESOURCE,
-                name,
+            why = (
                 "the tenant is protected: its deletion would remove all that it holds. If "
                 f"that is meant, set spec.protected to false (kubectl patch tenant {name} --type=merge -p "
-                '\'{"spec":{"protected":false}}\'), and delete it again',
+                '\'{"spec":{"protected":false}}\'), and delete it again'
             )
+            raise forbidden(_RESOURCE, name, why)
         finalizers = metadata.get("finalizers") or []
         if FINALIZER not in finalizers:
             metadata["finalizers"] = [*finalizers, FINALIZER]
@@ -129,14 +128,11 @@ def _name_errors(obj: Object) -> list[FieldError]:
     if not name:
         return []  # reported as missing elsewhere
     if not is_tenant_name(name):
-        return [
-            invalid(
-                "metadata.name",
-                name,
-                "a tenant's name must be a DNS label: at most 63 lower case letters, "
-                "digits and '-', beginning and ending with a letter or digit",
-            )
-        ]
+        why = (
+            "a tenant's name must be a DNS label: at most 63 lower case letters, "
+            "digits and '-', beginning and ending with a letter or digit"
+        )
+        return [invalid("metadata.name", name, why)]
     if name in RESERVED or name.startswith(RESERVED_PREFIXES):
         return [forbidden_field("metadata.name", f"{name} is a reserved name")]
     return []

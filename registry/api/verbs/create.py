@@ -209,11 +209,8 @@ def _require_unbound(request: ResourceRequest, obj: Object) -> None:
     """Raises 403 for a definition whose name the tenant has bound."""
     name = obj["metadata"].get("name") or ""
     if request.served.resource_name == DEFINITIONS and name in request.catalog.bound:
-        raise forbidden(
-            request.served.resource,
-            name,
-            "the tenant has bound a definition of this name from another tenant by an APIBinding",
-        )
+        why = "the tenant has bound a definition of this name from another tenant by an APIBinding"
+        raise forbidden(request.served.resource, name, why)
 
 
 async def _require_current_policies(request: ResourceRequest) -> None:
@@ -233,11 +230,8 @@ async def _require_current_policies(request: ResourceRequest) -> None:
 
 def _require_living_definition(request: ResourceRequest, obj: Object) -> None:
     if request.served.definition.terminating:
-        raise forbidden(
-            request.served.resource,
-            obj["metadata"].get("name") or "",
-            "create not allowed while custom resource definition is terminating",
-        )
+        why = "create not allowed while custom resource definition is terminating"
+        raise forbidden(request.served.resource, obj["metadata"].get("name") or "", why)
 
 
 async def _require_free_name(request: ResourceRequest, name: str) -> None:

@@ -139,11 +139,8 @@ def _require_same(request: ResourceRequest, field: str, wanted: str, obj: Object
 def _check_uid(request: ResourceRequest, obj: Object, uid: str) -> None:
     requested = obj["metadata"].get("uid")
     if requested and requested != uid:
-        raise conflict(
-            _KIND,
-            request.name,
-            f"the UID in the token request ({requested}) does not match the UID of the service account ({uid})",
-        )
+        why = f"the UID in the token request ({requested}) does not match the UID of the service account ({uid})"
+        raise conflict(_KIND, request.name, why)
 
 
 def _errors(spec: Object) -> list[FieldError]:
@@ -173,10 +170,9 @@ async def _bound_reference(request: ResourceRequest, ref: dict[str, Any] | None)
     if row is None:
         raise not_found(Qualified("secrets"), name)
     if uid and uid != row.uid:
-        raise conflict(
-            Qualified("Secret"),
-            name,
+        why = (
             f"the UID in the bound object reference ({uid}) does not match the "
-            "UID in record. The object might have been deleted and then recreated",
+            "UID in record. The object might have been deleted and then recreated"
         )
+        raise conflict(Qualified("Secret"), name, why)
     return BoundReference("secret", name, str(row.uid))

@@ -188,15 +188,11 @@ class Walk:
     def node(self, node: SchemaNode, path: str, uncorrelatable: str | None) -> None:
         declared = node.type()
         if declared is None:
-            self.errors.append(
-                FieldError(
-                    ErrorType.INTERNAL,
-                    path,
-                    "",
-                    "internal error: failed to construct type information for "
-                    "x-kubernetes-validations rules: unable to convert structural schema to CEL declarations",
-                )
+            why = (
+                "internal error: failed to construct type information for "
+                "x-kubernetes-validations rules: unable to convert structural schema to CEL declarations"
             )
+            self.errors.append(FieldError(ErrorType.INTERNAL, path, "", why))
             return
         cardinality = node.cardinality
         if cardinality is None:
@@ -206,13 +202,8 @@ class Walk:
                 continue
             self.rule(rule, declared, cardinality, f"{path}[{position}]", uncorrelatable)
             if self.size > MAX_SIZE:
-                self.errors.append(
-                    forbidden(
-                        f"{path}[{position}]",
-                        "the expressions of the schema are too large to be "
-                        f"checked: they have more than {MAX_SIZE} nodes",
-                    )
-                )
+                why = f"the expressions of the schema are too large to be checked: they have more than {MAX_SIZE} nodes"
+                self.errors.append(forbidden(f"{path}[{position}]", why))
 
     def rule(
         self, rule: ValidationRule, declared: Declared, cardinality: int, path: str, uncorrelatable: str | None
@@ -230,19 +221,11 @@ class Walk:
                 self.message(rule, message, f"{path}.messageExpression")
         if compiled.uses_old_self:
             if uncorrelatable is not None:
-                self.errors.append(
-                    invalid(
-                        f"{path}.rule",
-                        rule.rule,
-                        f"oldSelf cannot be used on the uncorrelatable portion of the schema within {uncorrelatable}",
-                    )
-                )
+                why = f"oldSelf cannot be used on the uncorrelatable portion of the schema within {uncorrelatable}"
+                self.errors.append(invalid(f"{path}.rule", rule.rule, why))
         elif rule.optional_old_self is not None:
-            self.errors.append(
-                invalid(
-                    f"{path}.optionalOldSelf", rule.optional_old_self, "may not be set if oldSelf is not used in rule"
-                )
-            )
+            why = "may not be set if oldSelf is not used in rule"
+            self.errors.append(invalid(f"{path}.optionalOldSelf", rule.optional_old_self, why))
 
     def message(self, rule: ValidationRule, compiled: RuleExpression, path: str) -> None:
         if compiled.error:
@@ -263,12 +246,8 @@ class Walk:
             return
         self.costs.sort(key=lambda cost: -cost[0])
         for _, expensive in self.costs[:_MOST_EXPENSIVE]:
-            self.errors.append(
-                forbidden(
-                    expensive,
-                    "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema",
-                )
-            )
+            why = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema"
+            self.errors.append(forbidden(expensive, why))
         name = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema"
         self.errors.append(forbidden(path, _too_expensive(name, self.total_cost, TOTAL_COST_LIMIT)))
 

@@ -52,13 +52,8 @@ def _validate_tree(links: list[Link], versions: list[str]) -> list[FieldError]:
     for link in links:
         one, other = group[link.forward.source], group[link.forward.target]
         if one == other:
-            errors.append(
-                invalid(
-                    link.where,
-                    f"{link.forward.source} to {link.forward.target}",
-                    "makes a cycle: there is another path between these versions",
-                )
-            )
+            why = "makes a cycle: there is another path between these versions"
+            errors.append(invalid(link.where, f"{link.forward.source} to {link.forward.target}", why))
         group = {version: one if of == other else of for version, of in group.items()}
     first = group[versions[0]]
     alone = [version for version in versions if group[version] != first]

@@ -241,14 +241,11 @@ def _compare(shape: Schema, target: Schema, path: Path, conversion: ConversionPa
     if len(verdict.losses) >= _MOST or len(verdict.errors) >= _MOST:
         return
     if not _same_type(shape, target):
-        verdict.errors.append(
-            invalid(
-                conversion.where,
-                f"{conversion.source} to {conversion.target}",
-                f"{format_path(path) or 'the object'} is {_describe_type(shape)} in {conversion.source}, and must be "
-                f"{_describe_type(target)} in {conversion.target}",
-            )
+        why = (
+            f"{format_path(path) or 'the object'} is {_describe_type(shape)} in {conversion.source}, and must be "
+            f"{_describe_type(target)} in {conversion.target}"
         )
+        verdict.errors.append(invalid(conversion.where, f"{conversion.source} to {conversion.target}", why))
         return
     if _GIVEN in shape:
         where, values = shape[_GIVEN]
@@ -272,13 +269,11 @@ def _compare(shape: Schema, target: Schema, path: Path, conversion: ConversionPa
             continue
         wanted = (target.get("properties") or {}).get(name) or {}
         if _below(shape, name) is None and "default" not in wanted:
-            verdict.errors.append(
-                required(
-                    conversion.where,
-                    f"{format_path((*path, name))} is required in {conversion.target}, and "
-                    "nothing fills it: add a default or an expression",
-                )
+            why = (
+                f"{format_path((*path, name))} is required in {conversion.target}, and "
+                "nothing fills it: add a default or an expression"
             )
+            verdict.errors.append(required(conversion.where, why))
 
 
 def _compare_open(

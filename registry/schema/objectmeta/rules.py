@@ -297,14 +297,11 @@ def _owner_references(meta: Meta, path: str, errors: list[FieldError]) -> None:
             if controller:
                 if quoted is None:
                     quoted = GoText(f"[{join_shortened(map(_owner_json, references), ',')}]")
-                errors.append(
-                    invalid(
-                        path,
-                        quoted,
-                        'Only one reference can have Controller set to true. Found "true" in references '
-                        f"for {controller} and {this}",
-                    )
+                why = (
+                    'Only one reference can have Controller set to true. Found "true" in references '
+                    f"for {controller} and {this}"
                 )
+                errors.append(invalid(path, quoted, why))
             else:
                 controller = this
         if len(errors) > MAX_ERRORS:
@@ -358,24 +355,16 @@ def _finalizers(meta: Meta, path: str, errors: list[FieldError]) -> None:
         for message in label_key(finalizer):
             errors.append(invalid(f"{path}.finalizers", finalizer, message))
     if ORPHAN in finalizers and FOREGROUND_DELETION in finalizers:
-        errors.append(
-            invalid(
-                f"{path}.finalizers", finalizers, f"finalizer {ORPHAN} and {FOREGROUND_DELETION} cannot be both set"
-            )
-        )
+        why = f"finalizer {ORPHAN} and {FOREGROUND_DELETION} cannot be both set"
+        errors.append(invalid(f"{path}.finalizers", finalizers, why))
 
 
 def _no_new_finalizers(new: Meta, old: Meta, path: str, errors: list[FieldError]) -> None:
     extra = sorted(set(new.get("finalizers") or ()) - set(old.get("finalizers") or ()))
     if extra:
         names = join_shortened(map(go_quote, extra), ", ")
-        errors.append(
-            forbidden(
-                f"{path}.finalizers",
-                "no new finalizers can be added if the object is being deleted, "
-                f"found new finalizers []string{{{names}}}",
-            )
-        )
+        why = f"no new finalizers can be added if the object is being deleted, found new finalizers []string{{{names}}}"
+        errors.append(forbidden(f"{path}.finalizers", why))
 
 
 def _managed_fields(meta: Meta, path: str, errors: list[FieldError]) -> None:

@@ -39,12 +39,8 @@ def validate_bounds(schema: Schema, path: str) -> list[FieldError]:
             if enum is not None and len(enum) > MAX_ENUM_VALUES:
                 return [too_many(f"{path}...enum", len(enum), MAX_ENUM_VALUES)]
             if keys is not None and sum(map(len, keys)) + len(keys) > MAX_LIST_MAP_KEYS_LENGTH:
-                return [
-                    forbidden(
-                        f"{path}...x-kubernetes-list-map-keys",
-                        f"must not have more than {MAX_LIST_MAP_KEYS_LENGTH} characters in all",
-                    )
-                ]
+                why = f"must not have more than {MAX_LIST_MAP_KEYS_LENGTH} characters in all"
+                return [forbidden(f"{path}...x-kubernetes-list-map-keys", why)]
             if not _WORDS.isdisjoint(node):  # most nodes are leaves
                 below.extend([(child, length + len(name)) for name, child in _named_children(node)])
         count += len(level)

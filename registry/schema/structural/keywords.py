@@ -57,12 +57,8 @@ def _check(schema: Schema, path: str, place: _NodePlace, is_root: bool, found: K
     errors = found.errors
     _check_unsupported(schema, path, place, errors)
     if schema.get("uniqueItems"):
-        errors.append(
-            forbidden(
-                f"{path}.uniqueItems",
-                "uniqueItems cannot be set to true since the runtime complexity becomes quadratic",
-            )
-        )
+        why = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
+        errors.append(forbidden(f"{path}.uniqueItems", why))
     _check_properties(schema, path, place, is_root, found)
     if "not" in schema:
         _check(schema["not"], f"{path}.not", place, False, found)
@@ -194,22 +190,12 @@ def _check_map_list(schema: Schema, keys: list[str], path: str, errors: list[Fie
         errors.append(required(f"{path}.items", "must have a schema if x-kubernetes-list-type is map"))
         return
     if type(items) is not dict:
-        errors.append(
-            invalid(
-                f"{path}.items",
-                GoText(go_items(items)),
-                "must only have a single schema if x-kubernetes-list-type is map",
-            )
-        )
+        why = "must only have a single schema if x-kubernetes-list-type is map"
+        errors.append(invalid(f"{path}.items", GoText(go_items(items)), why))
         return
     if items.get("type") != "object":
-        errors.append(
-            invalid(
-                f"{path}.items.type",
-                items.get("type") or "",
-                "must be object if parent array's x-kubernetes-list-type is map",
-            )
-        )
+        why = "must be object if parent array's x-kubernetes-list-type is map"
+        errors.append(invalid(f"{path}.items.type", items.get("type") or "", why))
         return
     properties = items.get("properties") or {}
     seen = set()
@@ -218,13 +204,8 @@ def _check_map_list(schema: Schema, keys: list[str], path: str, errors: list[Fie
         if name not in properties:
             errors.append(invalid(keys_path, printed, "entries must all be names of item properties"))
         elif properties[name].get("type") in ("array", "object"):
-            errors.append(
-                invalid(
-                    key(f"{path}.items.properties", name) + ".type",
-                    items["type"],
-                    "must be a scalar type if parent array's x-kubernetes-list-type is map",
-                )
-            )
+            why = "must be a scalar type if parent array's x-kubernetes-list-type is map"
+            errors.append(invalid(key(f"{path}.items.properties", name) + ".type", items["type"], why))
         if name in seen:
             errors.append(invalid(keys_path, printed, "must not contain duplicate entries"))
         seen.add(name)
@@ -247,16 +228,8 @@ def _check_items_of_set_or_map(
             continue
         key_path = key(f"{path}.items.properties", name)
         if name not in (items.get("required") or ()) and declared.get("default") is None:
-            errors.append(
-                required(
-                    f"{key_path}.default",
-                    "this property is in x-kubernetes-list-map-keys, so it must "
-                    "have a default or be a required property",
-                )
-            )
+            why = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property"
+            errors.append(required(f"{key_path}.default", why))
         if declared.get("nullable"):
-            errors.append(
-                forbidden(
-                    f"{key_path}.nullable", "this property is in x-kubernetes-list-map-keys, so it cannot be nullable"
-                )
-            )
+            why = "this property is in x-kubernetes-list-map-keys, so it cannot be nullable"
+            errors.append(forbidden(f"{key_path}.nullable", why))

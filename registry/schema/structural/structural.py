@@ -103,19 +103,11 @@ def _check_node(schema: Schema, level: Level, path: str, errors: _Errors) -> Non
     preserving = bool(schema.get("x-kubernetes-preserve-unknown-fields"))
     embedded = bool(schema.get("x-kubernetes-embedded-resource"))
     if int_or_string and preserving:
-        errors.append(
-            invalid(
-                f"{path}.x-kubernetes-preserve-unknown-fields",
-                True,
-                "must be false if x-kubernetes-int-or-string is true",
-            )
-        )
+        why = "must be false if x-kubernetes-int-or-string is true"
+        errors.append(invalid(f"{path}.x-kubernetes-preserve-unknown-fields", True, why))
     if int_or_string and embedded:
-        errors.append(
-            invalid(
-                f"{path}.x-kubernetes-embedded-resource", True, "must be false if x-kubernetes-int-or-string is true"
-            )
-        )
+        why = "must be false if x-kubernetes-int-or-string is true"
+        errors.append(invalid(f"{path}.x-kubernetes-embedded-resource", True, why))
     _check_values(schema, is_int_or_string_any_of(schema), is_int_or_string_all_of(schema), path, errors)
     if embedded:
         _check_embedded(schema, kind, preserving, path, errors)
@@ -161,13 +153,8 @@ def _check_embedded(schema: Schema, kind: str, preserving: bool, path: str, erro
             forbidden(f"{path}.additionalProperties", "must not be used if x-kubernetes-embedded-resource is set")
         )
     if not preserving and not schema.get("properties"):
-        errors.append(
-            required(
-                f"{path}.properties",
-                "must not be empty if x-kubernetes-embedded-resource is true "
-                "without x-kubernetes-preserve-unknown-fields",
-            )
-        )
+        why = "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields"
+        errors.append(required(f"{path}.properties", why))
 
 
 def _check_metadata(schema: Schema, level: Level, path: str, errors: _Errors) -> None:
@@ -178,12 +165,8 @@ def _check_metadata(schema: Schema, level: Level, path: str, errors: _Errors) ->
         if set(schema.get("properties") or {}) <= {"name", "generateName"}:
             words.add("properties")
         if not _has_only(schema, words):
-            errors.append(
-                forbidden(
-                    path,
-                    "must not specify anything other than name and generateName, but metadata is implicitly specified",
-                )
-            )
+            why = "must not specify anything other than name and generateName, but metadata is implicitly specified"
+            errors.append(forbidden(path, why))
 
 
 def is_int_or_string_any_of(schema: Schema) -> bool:

@@ -84,11 +84,8 @@ async def _undelete(request: ResourceRequest, body: Body, held: ExitStack) -> Ob
         raise not_found(served.resource, request.name) if row is None else already_exists(served.resource, request.name)
     uid = (wanted.get("preconditions") or {}).get("uid")
     if uid and uid != last.uid:
-        raise conflict(
-            served.resource,
-            request.name,
-            f"the UID in the precondition ({uid}) does not match the UID of what was deleted last ({last.uid})",
-        )
+        why = f"the UID in the precondition ({uid}) does not match the UID of what was deleted last ({last.uid})"
+        raise conflict(served.resource, request.name, why)
     revision = _wanted_revision(wanted)
 
     async def past_row() -> Row:
