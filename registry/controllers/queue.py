@@ -380,12 +380,9 @@ class _Backlog(Generic[Work]):
             return None
         first = None
         for flow in self._waiting:
-            count = self._in_progress(flow)
+            count = self._with_worker[flow] + len(self._slow.get(flow, ()))
             if not count:
                 return flow
             if first is None and count < most:
                 first = flow
         return first
-
-    def _in_progress(self, flow: Hashable) -> int:
-        return self._with_worker[flow] + len(self._slow.get(flow, ()))

@@ -150,13 +150,9 @@ def storage_version_hash(group: str, version: str, kind: str) -> str:
 def verbs_of(definition: Definition) -> Sequence[str]:
     if definition.verbs is not None:
         return definition.verbs
-    if _is_builtin(definition):
+    if definition.builtin:
         return BUILTIN_VERBS
     return TERMINATING_VERBS if definition.terminating else CUSTOM_VERBS
-
-
-def _is_builtin(definition: Definition) -> bool:
-    return definition.builtin
 
 
 def _by_group(definitions: Iterable[Definition]) -> dict[str, list[Definition]]:
@@ -176,7 +172,7 @@ def _sorted_groups(groups: Iterable[str]) -> list[str]:
 
 def _versions(members: list[Definition]) -> list[str]:
     """The served versions, the preferred one first. Those of definitions precede built-in ones, as upstream."""
-    builtin = _served_versions(d for d in members if _is_builtin(d))
+    builtin = _served_versions(d for d in members if d.builtin)
     return by_priority(_served_versions(members) - builtin) + by_priority(builtin)
 
 
@@ -205,7 +201,7 @@ def _resource(definition: Definition) -> Json:
     }
     if definition.versions[definition.storage_version].served and "get" in verbs_of(definition):
         group, version = definition.group, definition.storage_version
-        if _is_builtin(definition):
+        if definition.builtin:
             group, version = _STORED_AS.get((group, names.kind), (group, version))
         resource["storageVersionHash"] = storage_version_hash(group, version, names.kind)
     return resource
@@ -254,6 +250,6 @@ def _aggregated_resource(definition: Definition, version: str, subresources: Sub
 
 def _response_kind(definition: Definition, version: str, kind: str) -> Json:
     # kube-apiserver gives the group and version of its own kinds only if they differ from those of the resource.
-    if _is_builtin(definition):
+    if definition.builtin:
         return {"group": "", "version": "", "kind": kind}
     return {"group": definition.group, "version": version, "kind": kind}

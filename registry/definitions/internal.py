@@ -146,24 +146,16 @@ def _go_version(v: InternalVersion) -> str:
 def _go_subresources(subresources: Json | None) -> str:
     if subresources is None:
         return "null"
-    scale = subresources.get("scale")
-    return go_object(
-        [
-            ("Status", "null" if subresources.get("status") is None else "{}"),
-            (
-                "Scale",
-                "null"
-                if scale is None
-                else go_object(
-                    [
-                        ("SpecReplicasPath", go_json(scale.get("specReplicasPath") or "")),
-                        ("StatusReplicasPath", go_json(scale.get("statusReplicasPath") or "")),
-                        ("LabelSelectorPath", go_json(scale.get("labelSelectorPath"))),
-                    ]
-                ),
-            ),
-        ]
-    )
+    status, scale = "null" if subresources.get("status") is None else "{}", "null"
+    if (paths := subresources.get("scale")) is not None:
+        scale = go_object(
+            [
+                ("SpecReplicasPath", go_json(paths.get("specReplicasPath") or "")),
+                ("StatusReplicasPath", go_json(paths.get("statusReplicasPath") or "")),
+                ("LabelSelectorPath", go_json(paths.get("labelSelectorPath"))),
+            ]
+        )
+    return go_object([("Status", status), ("Scale", scale)])
 
 
 def _go_column(column: Json) -> str:

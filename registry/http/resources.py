@@ -41,7 +41,7 @@ from registry.api.verbs.selection import parse_selection, selectors_size
 from registry.api.wildcard.requests import find_lead
 from registry.authorization.rbac.model import GROUP as RBAC
 from registry.budget import Budget
-from registry.codec.protobuf.envelope import has_message
+from registry.codec.protobuf.messages import kind_key
 from registry.definitions.compiled import uncompiled_bytes
 from registry.definitions.discovery import verbs_of
 from registry.flowcontrol.byte_shares import NeedsMoreRoom
@@ -333,7 +333,7 @@ def _is_document(served: Served, subresource: str, verb: str, query: Query) -> b
 
 def _has_message(served: Served, subresource: str) -> bool:
     """Whether the resource has a protobuf form: a built-in kind, or the Scale of any."""
-    return subresource == "scale" or has_message(served.api_version, served.kind.name)
+    return subresource == "scale" or kind_key(served.api_version, served.kind.name) is not None
 
 
 def _media_type(served: Served, subresource: str, verb: str, headers: Mapping[bytes, bytes]) -> str:

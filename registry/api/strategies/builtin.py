@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from registry.api.errors import Qualified, bad_request, forbidden
 from registry.api.strategies.base import Context, Object
-from registry.api.strategies.custom import CustomStrategy
+from registry.api.strategies.custom import CustomStrategy, with_revision
 from registry.builtin.known_kinds import META_KINDS, is_known_kind, is_known_version
 from registry.builtin.structs import unknown_fields
 from registry.codec.go_text import cannot_be_handled_as, not_registered
@@ -147,8 +147,3 @@ class BuiltinStrategy(CustomStrategy):
 
     def warnings(self, new: Object, old: Object | None) -> Sequence[str]:
         return ()
-
-
-def with_revision(new: Object, old: Object) -> Object:
-    """Returns the new metadata with a resource version: optimistic concurrency has been checked before."""
-    return {**new["metadata"], "resourceVersion": old["metadata"].get("resourceVersion") or "1"}

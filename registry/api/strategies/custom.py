@@ -181,7 +181,7 @@ class CustomStrategy(Strategy):
         raise_generation(new, old, ignored)
 
     def validate_update(self, new: Object, old: Object, warnings: list[str]) -> Sequence[FieldError]:
-        metadata, before = _with_revision(new, old)
+        metadata, before = with_revision(new, old), old["metadata"]
         if errors := self._type_errors(new):
             common = validate_common_meta_update(metadata, before, namespaced=self.definition.namespaced)
             return [*common, *errors, *self._errors_of_another_kind(new, old, warnings)]
@@ -215,7 +215,7 @@ class StatusStrategy(CustomStrategy):
         new.update(part)
 
     def validate_update(self, new: Object, old: Object, warnings: list[str]) -> Sequence[FieldError]:
-        metadata, before = _with_revision(new, old)
+        metadata, before = with_revision(new, old), old["metadata"]
         errors = validate_custom_meta_update(metadata, before, namespaced=self.definition.namespaced)
         errors += self.schema.validate_status_update(
             new, old, scale_errors=scale_errors(self.version.scale, new, spec=False)
@@ -242,7 +242,6 @@ def raise_generation(new: Object, old: Object, ignored: set[str]) -> None:
         metadata["generation"] = old["metadata"].get("generation", 0) + 1
 
 
-def _with_revision(new: Object, old: Object) -> tuple[Object, Object]:
-    """Returns the metadata of both for validation; optimistic concurrency has been checked before."""
-    metadata = new["metadata"]
-    return ({**metadata, "resourceVersion": old["metadata"].get("resourceVersion") or "1"}, old["metadata"])
+def with_revision(new: Object, old: Object) -> Object:
+    """Returns the new metadata with a resource version: optimistic concurrency has been checked before."""
+    return {**new["metadata"], "resourceVersion": old["metadata"].get("resourceVersion") or "1"}

@@ -156,25 +156,9 @@ def _go_selector(selector: dict[str, Any]) -> GoText:
 
 def _values_errors(operator: str, values: list[str], path: str) -> list[FieldError]:
     if operator in ("In", "NotIn"):
-        return (
-            []
-            if values
-            else [
-                required(
-                    f"{path}.values", "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"
-                )
-            ]
-        )
+        why = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"
+        return [] if values else [required(f"{path}.values", why)]
     if operator in ("Exists", "DoesNotExist"):
-        return (
-            [
-                invalid(
-                    f"{path}.values",
-                    values,
-                    "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector",
-                )
-            ]
-            if values
-            else []
-        )
+        why = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"
+        return [invalid(f"{path}.values", values, why)] if values else []
     return [invalid(f"{path}.operator", operator, "not a valid selector operator")]

@@ -22,17 +22,9 @@ class ExportStrategy(CustomStrategy):
 
     def write_effects(self, new: Object, old: Object | None) -> WriteEffects:
         ending = new is old or bool(new["metadata"].get("deletionTimestamp"))
-        spec = new.get("spec") or {}
-        return {
-            "sharing": encode_json_text(
-                {
-                    "kind": "export",
-                    "export": new["metadata"]["name"],
-                    "definitions": spec.get("definitions") or [],
-                    "ending": ending,
-                }
-            )
-        }
+        name, definitions = new["metadata"]["name"], (new.get("spec") or {}).get("definitions") or []
+        effect = {"kind": "export", "export": name, "definitions": definitions, "ending": ending}
+        return {"sharing": encode_json_text(effect)}
 
 
 class APIBindingStrategy(CustomStrategy):

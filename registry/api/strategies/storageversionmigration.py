@@ -7,7 +7,6 @@ pkg/apis/storagemigration/validation.
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from registry.api.strategies.base import Context, Object, WriteEffects
 from registry.api.strategies.conditions import conditions_errors
@@ -109,9 +108,6 @@ def _status_errors(new: Object, old: Object) -> list[FieldError]:
         (is_true(old, FAILED) and not is_true(new, FAILED), "Failed condition cannot be set to false once it is true"),
     ):
         if wrong:
-            errors.append(invalid("status.conditions", GoText(_go_conditions(conditions)), why))
+            value = GoText(go_json([META["Condition"].encode(condition) for condition in conditions]))
+            errors.append(invalid("status.conditions", value, why))
     return errors
-
-
-def _go_conditions(conditions: list[dict[str, Any]]) -> str:
-    return go_json([META["Condition"].encode(condition) for condition in conditions])

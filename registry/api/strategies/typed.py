@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from registry.api.strategies.base import Context, Object, ObjectDecodeError
-from registry.api.strategies.builtin import BuiltinStrategy, with_revision
+from registry.api.strategies.builtin import BuiltinStrategy
+from registry.api.strategies.custom import with_revision
 from registry.codec.structs import structs as typed
 from registry.codec.structs.base import StructDecodeError as TypedDecodeError
 from registry.codec.structs.conversion import conversion_fault

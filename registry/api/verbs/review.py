@@ -46,7 +46,8 @@ class ReviewOperation(ComputedOperation):
         return Start(None, None)
 
     async def make(self, request: ResourceRequest, start: Start) -> Draft:
-        if _is_admitted(request):
+        resource = request.served.resource
+        if webhooks_apply(resource.group, resource.name):  # a Query reads, so they do not see it
             # Nothing is committed that would notice a webhook that another process has registered.
             request.check_fresh(await request.backend.store.state(request.tenant))
         return await evaluate(partial(self._draft, request, start))
@@ -77,11 +78,6 @@ class ReviewOperation(ComputedOperation):
         if kind == "SelfSubjectRulesReview":  # a new object: what was asked is not repeated
             review = {**review, "metadata": {}, "spec": {}}
         return Outcome(obj={**review, "status": status})
-
-
-def _is_admitted(request: ResourceRequest) -> bool:
-    """Whether webhooks see the review: a Query reads, so they do not."""
-    return webhooks_apply(request.served.resource.group, request.served.resource.name)
 
 
 def _require_answerable(request: ResourceRequest, review: Object) -> None:

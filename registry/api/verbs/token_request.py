@@ -40,7 +40,7 @@ _ABSENT: Final = {"Pod": "pods", "Node": "nodes"}
 
 async def request_token(request: ResourceRequest, body: Body) -> DocumentAnswer:
     """Returns 201 with the request and the token in its status."""
-    return await compute(_as_token_request(request), body, TokenOperation)
+    return await compute(request._replace(served=_served()), body, TokenOperation)
 
 
 class TokenOperation(ComputedOperation):
@@ -114,11 +114,6 @@ class TokenOperation(ComputedOperation):
         request.context.annotate(_ISSUED, f"JTI={token_id}")
         status = {"token": token, "expirationTimestamp": request.context.timestamp_in(spec["expirationSeconds"])}
         return Outcome(obj={**draft.new, "status": status})
-
-
-def _as_token_request(request: ResourceRequest) -> ResourceRequest:
-    """Returns the request as one for the kind of its body."""
-    return request._replace(served=_served())
 
 
 @cache

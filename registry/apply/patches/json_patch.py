@@ -48,14 +48,11 @@ class Patch:
 
     def with_own_values(self) -> Patch:
         """Returns the patch with copies of its values, for a result that is changed in place."""
-        return Patch(
-            tuple(
-                [
-                    replace(one, value=deep_copy(one.value)) if isinstance(one.value, dict | list) else one
-                    for one in self.operations
-                ]
-            )
-        )
+        copies = [
+            replace(one, value=deep_copy(one.value)) if isinstance(one.value, dict | list) else one
+            for one in self.operations
+        ]
+        return Patch(tuple(copies))
 
 
 def decode(document: Json, *, strict: bool = True) -> Patch:

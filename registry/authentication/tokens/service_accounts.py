@@ -152,7 +152,7 @@ class AccountTokens:
             "sub": f"system:serviceaccount:{account.namespace}:{account.name}",
         }
         key = await self._keys.signer(expires)
-        return await asyncio.to_thread(_sign, claims, key.private, key.id)
+        return await asyncio.to_thread(jwt.encode, claims, key.private, ALGORITHM, {"kid": key.id, "typ": None})
 
     async def key_set(self) -> dict[str, Any]:
         """The document of /openid/v1/jwks."""
@@ -296,10 +296,6 @@ async def _is_deleted(row: Row) -> bool:
     at = metadata.get("deletionTimestamp")
     now = datetime.datetime.now(datetime.UTC)
     return at is not None and datetime.datetime.fromisoformat(at) < now - _DELETED_LEEWAY
-
-
-def _sign(claims: dict[str, Any], private: Any, id: str) -> str:
-    return jwt.encode(claims, private, algorithm=ALGORITHM, headers={"kid": id, "typ": None})
 
 
 def _account(claims: Mapping[str, Any], tenant: str) -> Account | None:

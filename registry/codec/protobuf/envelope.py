@@ -76,10 +76,6 @@ def _parse(key: str, data: bytes) -> Any:
     return message
 
 
-def has_message(api_version: str, kind: str) -> bool:
-    return kind_key(api_version, kind) is not None
-
-
 def encode_object(obj: Mapping[str, Json]) -> bytes:
     return _MAGIC + _head(obj) + encode_delimited(2, encode_message(obj)) + _ENDING
 

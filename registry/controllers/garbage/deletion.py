@@ -128,7 +128,7 @@ class Garbage:
                 await self._drop_references(target.served, target.row.key, target.row.uid, unneeded)
             return
         policy = _policy_of(target.finalizers)
-        if owners.waiting and await self._has_dependents(target):
+        if owners.waiting and await self._store.lookups.owned_by(self._tenant, [target.row.uid], limit=1):
             if await self._closes_a_circle(target):
                 await self._unblock(target)
                 raise Requeue
@@ -268,9 +268,6 @@ class Garbage:
 
     async def _remove_finalizer(self, target: FoundObject, finalizer: str) -> None:
         await self._drop(target.served, target.row.key, target.row.uid, "finalizers", finalizer.__eq__)
-
-    async def _has_dependents(self, target: FoundObject) -> bool:
-        return bool(await self._store.lookups.owned_by(self._tenant, [target.row.uid], limit=1))
 
     async def _closes_a_circle(self, target: FoundObject) -> bool:
         """Returns whether a dependent waits for this object's owners, and so for itself."""

@@ -73,15 +73,8 @@ def _operation(operation: Json, consumes: Sequence[str]) -> Json:
     body = operation.get("requestBody")
     parameters = [_parameter(p) for p in operation.get("parameters") or ()]
     if body is not None:
-        parameters.insert(
-            0,
-            {
-                "name": "body",
-                "in": "body",
-                "schema": _schema(body),
-                **({"required": True} if body.get("required") else {}),
-            },
-        )
+        required = {"required": True} if body.get("required") else {}
+        parameters.insert(0, {"name": "body", "in": "body", "schema": _schema(body), **required})
     document: Json = {
         "tags": operation["tags"],
         "description": operation["description"],
