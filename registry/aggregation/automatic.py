@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
+from weakref import WeakValueDictionary
 
 from registry.aggregation.model import GROUP
 from registry.aggregation.priorities import local_priority
@@ -39,7 +40,7 @@ class Written:
 
     def __init__(self) -> None:
         self.reconciled: LruCache[int, ReconciledServices] = LruCache(_TENANTS)
-        self.locks: dict[int, asyncio.Lock] = {}
+        self.locks: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
 
 
 class APIServiceChanges(NamedTuple):

@@ -70,24 +70,18 @@ async def follow_definitions(backend: Backend, tenant: Tenant) -> None:
 async def write_api_services(backend: Backend, tenant: Tenant) -> None:
     """Creates, updates and deletes APIServices. The first time in this process counts as its start: all are read then,
     later only those that have changed and, when definitions have, the automatic ones."""
-    locks = backend.api_services.locks
-    lock = locks.setdefault(tenant.id, asyncio.Lock())
-    try:
-        async with lock:
-            catalog = await backend.catalogs.current(tenant)
-            known = backend.api_services.reconciled.get(tenant.id)
-            revision = (await backend.store.state(tenant)).revision
-            wanted = desired(catalog.definitions())
-            try:
-                async for stored in _load_due(backend, tenant, catalog, known, revision, wanted):
-                    await _reconcile(backend, tenant, stored, wanted, at_start=known is None)
-            except RevisionExpired:  # unused for longer than the change log reaches back
-                async for stored in _load_all(backend, tenant, wanted):
-                    await _reconcile(backend, tenant, stored, wanted, at_start=known is None)
-            backend.api_services.reconciled.put(tenant.id, ReconciledServices(catalog.definitions_serial, revision))
-    finally:
-        if not lock.locked():
-            locks.pop(tenant.id, None)
+    async with backend.api_services.locks.setdefault(tenant.id, asyncio.Lock()):
+        catalog = await backend.catalogs.current(tenant)
+        known = backend.api_services.reconciled.get(tenant.id)
+        revision = (await backend.store.state(tenant)).revision
+        wanted = desired(catalog.definitions())
+        try:
+            async for stored in _load_due(backend, tenant, catalog, known, revision, wanted):
+                await _reconcile(backend, tenant, stored, wanted, at_start=known is None)
+        except RevisionExpired:  # unused for longer than the change log reaches back
+            async for stored in _load_all(backend, tenant, wanted):
+                await _reconcile(backend, tenant, stored, wanted, at_start=known is None)
+        backend.api_services.reconciled.put(tenant.id, ReconciledServices(catalog.definitions_serial, revision))
 
 
 async def _load_due(

@@ -7,10 +7,11 @@ are compiled.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing
 from functools import partial
 from typing import Final, NamedTuple
+from weakref import WeakValueDictionary
 
 from registry.aggregation.model import NOTHING_AGGREGATED
 from registry.api.admission.loading import NOTHING, load_admission
@@ -76,7 +77,7 @@ class Catalogs:
         # Notifies watches when their definition changes.
         self.changes = DefinitionChanges(store, self.fresh)
         # One reload of a tenant at a time; others wait for it and check again.
-        self._reloading: dict[TenantId, asyncio.Lock] = {}
+        self._reloading: WeakValueDictionary[TenantId, asyncio.Lock] = WeakValueDictionary()
         # Tenants whose definitions are read for the first time, for requests.
         self._first: dict[TenantId, FirstReading[TenantCatalog]] = {}
 
@@ -171,17 +172,10 @@ class Catalogs:
                 return known
             return await self._reload(tenant, guards)
 
-    @asynccontextmanager
-    async def writing(self, tenant: Tenant) -> AsyncIterator[None]:
-        """Within the block, nobody else replaces the catalog of the tenant; what is written in it is noted before
-        others look for what has changed."""
-        lock = self._reloading.setdefault(tenant.id, asyncio.Lock())
-        try:
-            async with lock:
-                yield
-        finally:
-            if not lock.locked():
-                self._reloading.pop(tenant.id, None)
+    def writing(self, tenant: Tenant) -> asyncio.Lock:
+        """Returns a lock: while it is held, nobody else replaces the catalog of the tenant; what is written meanwhile
+        is noted before others look for what has changed."""
+        return self._reloading.setdefault(tenant.id, asyncio.Lock())
 
     async def _reload(self, tenant: Tenant, guards: Guards | None) -> TenantCatalog:
         known = self._catalogs.get(tenant.id)

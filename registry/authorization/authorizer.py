@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, ParamSpec, TypeVar
+from weakref import WeakValueDictionary
 
 from registry.authentication.user import ADMINISTRATORS, AUTHENTICATED, User
 from registry.authorization.attributes import Attributes, Decision, SubjectRules
@@ -100,7 +101,7 @@ class Authorizer:
         )
         # This process's writes to a tenant's roles: a policy that was read before one of them is stale.
         self._written: dict[TenantId, int] = {}
-        self._checking: dict[TenantId, asyncio.Lock] = {}
+        self._checking: WeakValueDictionary[TenantId, asyncio.Lock] = WeakValueDictionary()
         self._touched: LruCache[TenantId, bool] = LruCache(TENANTS_LIMIT)
         self._default = policy_of({}, default_entries())
 
@@ -133,16 +134,11 @@ class Authorizer:
         return (await self._current(tenant)).entries
 
     async def _current(self, tenant: Tenant) -> _KnownPolicy:
-        lock = self._checking.setdefault(tenant.id, asyncio.Lock())
-        try:
-            async with lock:
-                known = self._known.get(tenant.id)
-                if known is None or not self._is_fresh(tenant.id, known):
-                    known = await self._check(tenant, known)
-                return known
-        finally:
-            if not lock.locked():
-                self._checking.pop(tenant.id, None)
+        async with self._checking.setdefault(tenant.id, asyncio.Lock()):
+            known = self._known.get(tenant.id)
+            if known is None or not self._is_fresh(tenant.id, known):
+                known = await self._check(tenant, known)
+            return known
 
     def _is_fresh(self, tenant: TenantId, known: _KnownPolicy) -> bool:
         return known.writes == self._written.get(tenant, 0) and self._clock() - known.checked < self._check_seconds

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 
 import pytest
 
 from registry.api.catalog import CatalogEntry, TenantCatalog
+from registry.api.catalogs import Catalogs
 from registry.api.strategies import strategy_for
 from registry.definitions.compiled import compile_definition
 from registry.definitions.naming import HeldNames
-from registry.store.types import Guards, ObjectKey
+from registry.store.types import Guards, ObjectKey, TenantName
+from tests.databases import open_store
 from tests.definitions.crds import crd, established, version
 
 WIDGETS = compile_definition(established(crd(versions=[version("v1"), version("v2", storage=False, served=False)])))
@@ -46,3 +49,22 @@ def test_a_catalog_is_built_without_decoding_each_definition() -> None:
     assert catalog.definition(*KEY) is WIDGETS
     assert catalog.served(WIDGETS.group, "v1", WIDGETS.names.plural) is not None
     assert catalog.definition(WIDGETS.group, "others") is None
+
+
+async def test_nobody_replaces_the_catalog_of_a_tenant_while_another_does(database_url: str) -> None:
+    """The third arrives when the first has left, and the second, which had waited for it, is within the block."""
+    async with open_store(database_url) as store:
+        catalogs, tenant, within = Catalogs(store, (), strategy_for), await store.create_tenant(TenantName("acme")), 0
+
+        async def replace() -> None:
+            nonlocal within
+            async with catalogs.writing(tenant):
+                within += 1
+                assert within == 1
+                for _ in range(10):
+                    await asyncio.sleep(0)  # lets the others run
+                within -= 1
+
+        first, second = asyncio.create_task(replace()), asyncio.create_task(replace())
+        await first
+        await asyncio.gather(second, replace())
