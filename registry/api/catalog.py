@@ -162,6 +162,9 @@ class TenantCatalog:
             served = self._served[key] = Served(definition, version, self._strategy_for(definition, version))
         return served
 
+    def at_storage_version(self, definition: Definition) -> Served:
+        return self.at_version(definition, definition.versions[definition.storage_version])
+
     def stored_together(self, served: Served) -> Sequence[Served]:
         """Returns the built-in resources of other groups, at their served versions, that share the objects of `served`.
 

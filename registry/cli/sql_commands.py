@@ -77,13 +77,10 @@ async def _grant(url: str, settings: Settings, typed: dict[str, Any]) -> None:
         raise LoginError(str(problem)) from problem
     finally:
         await pool.close()
-    connection = await connect(url, "sql")
-    try:
+    async with await connect(url, "sql") as connection:
         await reporting_logins.close_side_doors(connection, embedded=settings.database_url is None)
         password = await reporting_logins.grant(connection, spec)
         listening = await _listening(connection) if settings.database_url is None else None
-    finally:
-        await connection.close()
     # A password given by the user is not printed: they know it, and the output may end up in a log.
     print(login_url(url, listening, spec.name, None if spec.password else password))
     if settings.database_url is None:
@@ -205,11 +202,8 @@ async def _revoke(url: str, name: str) -> None:
     from registry.store.connection import connect
     from registry.store.reporting import logins as reporting_logins
 
-    connection = await connect(url, "sql")
-    try:
+    async with await connect(url, "sql") as connection:
         await reporting_logins.revoke(connection, name)
-    finally:
-        await connection.close()
     print(f"{name} is withdrawn")
 
 
@@ -217,11 +211,8 @@ async def _list(url: str) -> None:
     from registry.store.connection import connect
     from registry.store.reporting import logins as reporting_logins
 
-    connection = await connect(url, "sql")
-    try:
+    async with await connect(url, "sql") as connection:
         logins = await reporting_logins.logins(connection)
-    finally:
-        await connection.close()
     print(f"{'NAME':<32} {'TENANTS':<32} {'CONNECTIONS':<12} {'TIMEOUT':<8} SINCE")
     for login in logins:
         tenants = "all" if login.tenants is None else ",".join(login.tenants) or "(gone)"

@@ -101,7 +101,7 @@ class ControllerClient:
             definition = catalog.definition(group, plural)
             if definition is None:
                 return None
-            served = catalog.at_version(definition, definition.versions[definition.storage_version])
+            served = catalog.at_storage_version(definition)
             if subresource:
                 served = served.part(subresource)
             return self.request(catalog, served, key, subresource, context)

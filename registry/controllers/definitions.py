@@ -136,5 +136,5 @@ async def _delete_objects(client: ControllerClient, crd: ObjectAnswer, held: Hel
     """Deletes every object of the definition; returns the number of those that remain because of finalizers."""
     definition = await evaluate(lambda: compile_definition(crd.object), crd.size, repeatable=True)
     catalog = await client.catalog()
-    served = catalog.at_version(definition, definition.versions[definition.storage_version])
+    served = catalog.at_storage_version(definition)
     return await delete_objects(client, served, (crd.object["metadata"]["uid"], served.resource_name), held)

@@ -10,7 +10,7 @@ A definition with the annotation `query.registry/condition: "true"` has a condit
 from __future__ import annotations
 
 import asyncio
-from contextlib import ExitStack
+from contextlib import AsyncExitStack
 from functools import partial
 from typing import Final, Self
 
@@ -55,16 +55,15 @@ class IndexingController:
         self._queue = work_queue(
             "indexing", self._reconcile, backend, workers=_WORKERS, max_retry_seconds=_MAX_RETRY_SECONDS
         )
-        self._subscription = ExitStack()
+        self._entered = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        await self._queue.__aenter__()
-        self._subscription.enter_context(self._backend.events.subscription(self.enqueue))
+        await self._entered.enter_async_context(self._queue)
+        self._entered.enter_context(self._backend.events.subscription(self.enqueue))
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._subscription.close()
-        await self._queue.__aexit__()
+        await self._entered.aclose()
 
     def enqueue(self, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> None:
         if resource == DEFINITIONS:
@@ -161,7 +160,7 @@ async def _served(client: ControllerClient, key: ObjectKey) -> Served | None:
     definition = _definition(catalog, key)
     if definition is None or not (definition.revision or definition.queries):
         return None
-    return catalog.at_version(definition, definition.versions[definition.storage_version]).leniently()
+    return catalog.at_storage_version(definition).leniently()
 
 
 def _definition(catalog: TenantCatalog, key: ObjectKey) -> Definition | None:

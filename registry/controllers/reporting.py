@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import ExitStack
+from contextlib import AsyncExitStack
 from functools import cache, partial
 from typing import Final, Self
 
@@ -42,7 +42,7 @@ from registry.store.reporting.model import BUILT_IN, BuiltInViews, Report, Repor
 from registry.store.reporting.quoting import with_digest
 from registry.store.reporting.views import Reporting, ReportingUnavailable
 from registry.store.types import ObjectKey, ResourceName, Tenant, TenantId
-from registry.tasks import cancel, running
+from registry.tasks import running
 
 logger = logging.getLogger(__name__)
 
@@ -86,20 +86,17 @@ class ReportingController:
         self._queue = work_queue(
             "reporting", self._reconcile, backend, workers=_WORKERS, max_retry_seconds=_MAX_RETRY_SECONDS
         )
-        self._subscription = ExitStack()
-        self._sweeping: asyncio.Task[None] | None = None
+        self._entered = AsyncExitStack()
         self._ready = asyncio.Event()
 
     async def __aenter__(self) -> Self:
-        await self._queue.__aenter__()
-        self._subscription.enter_context(self._backend.events.subscription(self.enqueue))
-        self._sweeping = asyncio.create_task(self._sweep(), name="reporting sweep")
+        await self._entered.enter_async_context(self._queue)
+        self._entered.enter_context(self._backend.events.subscription(self.enqueue))
+        await self._entered.enter_async_context(running(self._sweep(), "reporting sweep"))
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._subscription.close()
-        await cancel(self._sweeping)
-        await self._queue.__aexit__()
+        await self._entered.aclose()
 
     def enqueue(self, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> None:
         if resource == DEFINITIONS:

@@ -198,8 +198,7 @@ async def _unbind(
         shared = catalog.bound.get(ResourceName(name))
         if shared is None:
             continue
-        definition = shared.definition
-        served = catalog.at_version(definition, definition.versions[definition.storage_version])
+        served = catalog.at_storage_version(shared.definition)
         left += await delete_objects(client, served, (binding["metadata"]["uid"], served.resource_name), held)
     if left:
         raise Requeue

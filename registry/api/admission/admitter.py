@@ -106,8 +106,6 @@ class Admitter:
             others,
         )
 
-    # -- mutating
-
     async def mutate(self, operation: str, name: str, obj: Object | None, old: Object | None) -> Object | None:
         """Returns the object after all mutations, decoded by its kind; `obj` and `old` are not changed."""
         if not self._admission.mutates:
@@ -137,8 +135,6 @@ class Admitter:
         else:
             names = mutated.keys() - {"metadata", "status" if served.version.status else ""}
         return {name: mutated[name] for name in names}
-
-    # -- validating
 
     async def validate(self, operation: str, name: str, obj: Object | None, old: Object | None) -> None:
         """Raises a StatusError if the write is refused; warnings go to the context."""

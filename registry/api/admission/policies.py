@@ -45,8 +45,6 @@ class PolicyAdmission:
         self._request = request
         self._inputs = inputs
 
-    # -- mutating
-
     async def mutate(
         self,
         policies: Sequence[tuple[MutatingPolicy, tuple[PolicyBinding, ...]]],
@@ -139,8 +137,6 @@ class PolicyAdmission:
         base = forbidden(_resource_of(attributes), _display_name(attributes), text, [{"message": m} for m, _ in errors])
         return StatusError(403, reason, text, base.details)
 
-    # -- validating
-
     async def validate(
         self, policies: Sequence[tuple[ValidatingPolicy, tuple[PolicyBinding, ...]]], attributes: AdmissionAttributes
     ) -> None:
@@ -207,8 +203,6 @@ class PolicyAdmission:
         base = forbidden(_resource_of(attributes), _display_name(attributes), text, [{"message": text}])
         reason = decision.reason or "Invalid"
         return StatusError(_CODES.get(reason, 422), reason, base.message, base.details)
-
-    # -- both
 
     async def _bound(
         self,

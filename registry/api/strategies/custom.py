@@ -54,7 +54,6 @@ class CustomStrategy(Strategy):
     def selectable(self, obj: Object) -> Iterable[tuple[str, str]]:
         return [(path, field_value(obj, path)) for path in self.definition.selectable_fields]
 
-    # -- decoding
     def decode(self, obj: Object, unknown: list[str], old: Object | None = None) -> Object:
         return self._decode(obj, unknown, old=old)
 
@@ -119,7 +118,6 @@ class CustomStrategy(Strategy):
         other = self.definition.versions.get(name)
         return other.schema() if other is not None else _NOTHING
 
-    # -- create
     def prepare_for_create(self, obj: Object, context: Context) -> None:
         if self.version.status:
             obj.pop("status", None)
@@ -170,7 +168,6 @@ class CustomStrategy(Strategy):
             return []
         return [unchecked_rules_error()] if blocks_rules(errors) else rules.validate(obj, old, warnings=warnings)
 
-    # -- update
     def prepare_for_update(self, new: Object, old: Object, context: Context) -> None:
         if self.version.status:
             if "status" in old:
@@ -189,7 +186,6 @@ class CustomStrategy(Strategy):
         errors += self.schema.validate_update(new, old, scale_errors=scale_errors(self.version.scale, new))
         return errors + self._rule_errors(new, old, errors, warnings)
 
-    # -- delete and the rest
     def warnings(self, new: Object, old: Object | None) -> Sequence[str]:
         return finalizer_warnings(new["metadata"], old["metadata"] if old else None)
 

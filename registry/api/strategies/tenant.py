@@ -51,7 +51,6 @@ class TenantStrategy(CustomStrategy):
     def part(self, subresource: str) -> CustomStrategy:
         return TenantStatusStrategy(self.definition, self.version) if subresource == "status" else self
 
-    # -- create
     def prepare_for_create(self, obj: Object, context: Context) -> None:
         super().prepare_for_create(obj, context)
         metadata = obj["metadata"]
@@ -63,7 +62,6 @@ class TenantStrategy(CustomStrategy):
     def validate(self, obj: Object) -> Sequence[FieldError]:
         return [*super().validate(obj), *_name_errors(obj), *_errors(obj)]
 
-    # -- update
     def prepare_for_update(self, new: Object, old: Object, context: Context) -> None:
         super().prepare_for_update(new, old, context)
         status = _status(new, old, context)
@@ -73,7 +71,6 @@ class TenantStrategy(CustomStrategy):
     def validate_update(self, new: Object, old: Object, warnings: list[str]) -> Sequence[FieldError]:
         return [*super().validate_update(new, old, warnings), *_errors(new)]
 
-    # -- delete
     def prepare_for_delete(self, obj: Object, context: Context) -> None:
         metadata = obj["metadata"]
         name = metadata["name"]

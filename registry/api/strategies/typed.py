@@ -51,7 +51,6 @@ class TypedStrategy(BuiltinStrategy):
     def zeros(self) -> Mapping[str, Any]:
         return typed.zero_members(self.struct)
 
-    # -- decoding
     def decode(self, obj: Object, unknown: list[str], old: Object | None = None) -> Object:
         try:
             decoded = typed.decode(self.struct, obj)
@@ -82,7 +81,6 @@ class TypedStrategy(BuiltinStrategy):
         """Kinds override it where the form that is stored differs: Go's protobuf has no empty lists."""
         return typed.encode(self.struct, obj)
 
-    # -- create
     def prepare_for_create(self, obj: Object, context: Context) -> None:
         super().prepare_for_create(obj, context)
         if self.has_status:
@@ -102,7 +100,6 @@ class TypedStrategy(BuiltinStrategy):
         """Returns the errors of a whole object."""
         return self.meta_errors(obj)
 
-    # -- update
     def prepare_for_update(self, new: Object, old: Object, context: Context) -> None:
         super().prepare_for_update(new, old, context)
         if self.has_status:

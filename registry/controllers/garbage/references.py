@@ -47,6 +47,4 @@ def served_by_name(catalog: TenantCatalog, resource: ResourceName) -> Served | N
     """Returns the resource with this name in the store, at its storage version."""
     plural, _, group = resource.partition(".")
     definition = catalog.definition(group, plural)
-    return (
-        None if definition is None else catalog.at_version(definition, definition.versions[definition.storage_version])
-    )
+    return None if definition is None else catalog.at_storage_version(definition)

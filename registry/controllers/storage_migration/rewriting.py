@@ -144,7 +144,7 @@ class Rewriting:
         definition = catalog.definition(self.group, self.plural)
         if definition is None:
             raise ResourceGone
-        return catalog.at_version(definition, definition.versions[definition.storage_version])
+        return catalog.at_storage_version(definition)
 
     async def _outdated_rows(self, served: Served, after: ObjectKey) -> list[Row]:
         schema = served.identity if self.whole else None
