@@ -31,42 +31,30 @@ _STRINGS = list_of(types.STRING)
 _STRING_MAP = map_of(types.STRING, types.STRING)
 
 
-def _texts(name: str, *fields: str) -> Type:
-    return struct(name, dict.fromkeys(fields, types.STRING))
+def _texts(names: str) -> dict[str, Type]:
+    return dict.fromkeys(names.split(), types.STRING)
 
 
-_KIND = _texts("kubernetes.GroupVersionKind", "group", "version", "kind")
-_RESOURCE = _texts("kubernetes.GroupVersionResource", "group", "version", "resource")
+_KIND = struct("kubernetes.GroupVersionKind", _texts("group version kind"))
+_RESOURCE = struct("kubernetes.GroupVersionResource", _texts("group version resource"))
 _USER = struct(
-    "kubernetes.UserInfo",
-    {"username": types.STRING, "uid": types.STRING, "groups": _STRINGS, "extra": map_of(types.STRING, _STRINGS)},
+    "kubernetes.UserInfo", {**_texts("username uid"), "groups": _STRINGS, "extra": map_of(types.STRING, _STRINGS)}
 )
 REQUEST: Final = struct(
     "kubernetes.AdmissionRequest",
     {
         "kind": _KIND,
         "resource": _RESOURCE,
-        "subResource": types.STRING,
         "requestKind": _KIND,
         "requestResource": _RESOURCE,
-        "requestSubResource": types.STRING,
-        "name": types.STRING,
-        "namespace": types.STRING,
-        "operation": types.STRING,
+        **_texts("subResource requestSubResource name namespace operation"),
         "userInfo": _USER,
         "dryRun": types.BOOL,
         "options": types.DYN,
     },
 )
 _CONDITION: Final = struct(
-    "kubernetes.NamespaceCondition",
-    {
-        "status": types.STRING,
-        "type": types.STRING,
-        "lastTransitionTime": types.TIMESTAMP,
-        "message": types.STRING,
-        "reason": types.STRING,
-    },
+    "kubernetes.NamespaceCondition", {**_texts("status type message reason"), "lastTransitionTime": types.TIMESTAMP}
 )
 NAMESPACE: Final = struct(
     "kubernetes.Namespace",
@@ -74,17 +62,13 @@ NAMESPACE: Final = struct(
         "metadata": struct(
             "kubernetes.NamespaceMetadata",
             {
-                "name": types.STRING,
-                "generateName": types.STRING,
-                "namespace": types.STRING,
+                **_texts("name generateName namespace UID resourceVersion"),
                 "labels": _STRING_MAP,
                 "annotations": _STRING_MAP,
-                "UID": types.STRING,
                 "creationTimestamp": types.TIMESTAMP,
-                "deletionGracePeriodSeconds": types.INT,
                 "deletionTimestamp": types.TIMESTAMP,
+                "deletionGracePeriodSeconds": types.INT,
                 "generation": types.INT,
-                "resourceVersion": types.STRING,
                 "finalizers": _STRINGS,
             },
         ),

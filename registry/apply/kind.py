@@ -25,16 +25,11 @@ NOBODYS: FieldSet = {
     "f:apiVersion": {},
     "f:kind": {},
     "f:metadata": {
-        ".": {},
-        "f:name": {},
-        "f:namespace": {},
-        "f:creationTimestamp": {},
-        "f:selfLink": {},
-        "f:uid": {},
-        "f:clusterName": {},
-        "f:generation": {},
-        "f:managedFields": {},
-        "f:resourceVersion": {},
+        f: {}
+        for f in """
+        . f:name f:namespace f:creationTimestamp f:selfLink f:uid f:clusterName f:generation f:managedFields
+        f:resourceVersion
+        """.split()
     },
 }
 

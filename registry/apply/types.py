@@ -217,10 +217,13 @@ def _scalar(scalar: Scalar) -> MergeType:
     return MergeType(scalar).finish()
 
 
-def _map(atomic: bool = False, element: MergeType | None = None, **members: MergeType) -> MergeType:
+def _map(
+    strings: str = "", *, atomic: bool = False, element: MergeType | None = None, **others: MergeType
+) -> MergeType:
+    """`strings` are the names of the members that are strings."""
     node = MergeType()
     node.is_map, node.map_atomic, node.element = True, atomic, element
-    node.declare(members)
+    node.declare({**dict.fromkeys(strings.split(), STRING), **others})
     return node.finish()
 
 
@@ -240,44 +243,22 @@ _TIME = _scalar(Scalar.ANY)  # a string with a format
 _STRINGS = _map(element=STRING)
 
 OBJECT_META = _map(
+    "name generateName namespace uid resourceVersion selfLink",
     annotations=_STRINGS,
-    creationTimestamp=_TIME,
-    deletionGracePeriodSeconds=_NUMERIC,
-    deletionTimestamp=_TIME,
-    finalizers=_list(Items.SET, STRING),
-    generateName=STRING,
-    generation=_NUMERIC,
     labels=_STRINGS,
+    creationTimestamp=_TIME,
+    deletionTimestamp=_TIME,
+    deletionGracePeriodSeconds=_NUMERIC,
+    generation=_NUMERIC,
+    finalizers=_list(Items.SET, STRING),
     managedFields=_list(
-        Items.ATOMIC,
-        _map(
-            apiVersion=STRING,
-            fieldsType=STRING,
-            fieldsV1=WHOLE,
-            manager=STRING,
-            operation=STRING,
-            subresource=STRING,
-            time=_TIME,
-        ),
+        Items.ATOMIC, _map("apiVersion fieldsType manager operation subresource", fieldsV1=WHOLE, time=_TIME)
     ),
-    name=STRING,
-    namespace=STRING,
     ownerReferences=_list(
         Items.KEYED,
-        _map(
-            atomic=True,
-            apiVersion=STRING,
-            blockOwnerDeletion=_BOOLEAN,
-            controller=_BOOLEAN,
-            kind=STRING,
-            name=STRING,
-            uid=STRING,
-        ),
+        _map("apiVersion kind name uid", atomic=True, blockOwnerDeletion=_BOOLEAN, controller=_BOOLEAN),
         {"uid": ""},
     ),
-    resourceVersion=STRING,
-    selfLink=STRING,
-    uid=STRING,
 )
 
 # The metadata of every resource, including embedded ones.
@@ -285,9 +266,5 @@ _RESOURCE = {"apiVersion": STRING, "kind": STRING, "metadata": OBJECT_META}
 
 # autoscaling/v1, Kind=Scale
 SCALE = _map(
-    apiVersion=STRING,
-    kind=STRING,
-    metadata=OBJECT_META,
-    spec=_map(replicas=_NUMERIC),
-    status=_map(replicas=_NUMERIC, selector=STRING),
+    "apiVersion kind", metadata=OBJECT_META, spec=_map(replicas=_NUMERIC), status=_map("selector", replicas=_NUMERIC)
 )

@@ -29,11 +29,9 @@ _HUGE_PAGES = ("hugepages-", "requests.hugepages-")
 # The resources that each scope of a quota can restrict.
 _POD_RESOURCES = frozenset({"pods", "cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory"})
 SCOPES = {
-    "Terminating": _POD_RESOURCES,
-    "NotTerminating": _POD_RESOURCES,
-    "NotBestEffort": _POD_RESOURCES,
-    "PriorityClass": _POD_RESOURCES,
-    "CrossNamespacePodAffinity": _POD_RESOURCES,
+    **dict.fromkeys(
+        "Terminating NotTerminating NotBestEffort PriorityClass CrossNamespacePodAffinity".split(), _POD_RESOURCES
+    ),
     "BestEffort": frozenset({"pods"}),
     "VolumeAttributesClass": frozenset({"persistentvolumeclaims", "requests.storage"}),
 }
