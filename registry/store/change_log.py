@@ -44,15 +44,10 @@ NEWS: Final = statement(
     "news",
     "The next changes of several domains, each after a revision, up to some bytes together; by the log's index of"
     " revisions.",
-    "SELECT c.domain_id,"
-    + COLUMNS
-    + """
+    f"""
+    SELECT c.domain_id,{COLUMNS}
     FROM (
-        SELECT r.*, """
-    + SIZE
-    + """ AS size, sum("""
-    + SIZE
-    + """) OVER (
+        SELECT r.*, {SIZE} AS size, sum({SIZE}) OVER (
             ORDER BY r.revision - r.position, r.ordinal ROWS UNBOUNDED PRECEDING) AS upto
         FROM unnest(%(domains)s::bigint[], %(positions)s::bigint[]) WITH ORDINALITY AS w (domain_id, position, ordinal)
         CROSS JOIN LATERAL (
@@ -80,28 +75,24 @@ COUNTERS: Final = statement(
 )
 
 
+# `+ 0` keeps the planner from using the index of keys, which would require a sort.
+_REPLAYED: Final = """
+    SELECT * FROM changes c
+    WHERE c.domain_id = d.id AND c.revision > %(after)s::bigint AND c.revision <= %(upto)s::bigint
+        AND (%(tenant)s::bigint = 0 OR c.tenant_id + 0 = %(tenant)s::bigint)
+        AND (%(resource)s::text IS NULL OR c.resource = %(resource)s::text)
+    ORDER BY c.revision LIMIT %(rows)s::bigint
+"""
+
+
 def _replay(name: str, what: str, columns: LiteralString) -> Statement:
-    # `+ 0` keeps the planner from using the index of keys, which would require a sort.
     return statement(
         name,
         f"{what} of one tenant in a window of revisions, with the domain's counter and compact revision in the same"
         " snapshot; by the log's index of revisions.",
-        "SELECT d.revision AS current, "
-        + lower_bound("%(after)s::bigint")
-        + " AS compact_revision, d.lost, c.* FROM domains d LEFT JOIN LATERAL (SELECT"
-        + columns
-        + " FROM ("
-        + within_size(
-            """
-            SELECT * FROM changes c
-            WHERE c.domain_id = d.id AND c.revision > %(after)s::bigint AND c.revision <= %(upto)s::bigint
-                AND (%(tenant)s::bigint = 0 OR c.tenant_id + 0 = %(tenant)s::bigint)
-                AND (%(resource)s::text IS NULL OR c.resource = %(resource)s::text)
-            ORDER BY c.revision LIMIT %(rows)s::bigint
-            """,
-            "r.revision",
-        )
-        + """) c) c ON true
+        f"""
+        SELECT d.revision AS current, {lower_bound("%(after)s::bigint")} AS compact_revision, d.lost, c.*
+        FROM domains d LEFT JOIN LATERAL (SELECT{columns} FROM ({within_size(_REPLAYED, "r.revision")}) c) c ON true
         WHERE d.id = %(domain)s::bigint
         ORDER BY c.revision
         """,

@@ -35,11 +35,8 @@ def lower_bound(at: LiteralString) -> LiteralString:
     in. `at` is an expression; `d` the row of the domain."""
     return (
         "CASE WHEN d.lost IS NULL THEN d.compact_revision ELSE greatest(d.compact_revision, ("
-        "SELECT max(d.lost[i + 1]) FROM generate_series(1, cardinality(d.lost), 2) i WHERE d.lost[i] < "
-        + at
-        + " AND "
-        + at
-        + " < d.lost[i + 1])) END"
+        "SELECT max(d.lost[i + 1]) FROM generate_series(1, cardinality(d.lost), 2) i"
+        f" WHERE d.lost[i] < {at} AND {at} < d.lost[i + 1])) END"
     )
 
 

@@ -31,7 +31,7 @@ _COLUMNS: Final = "id, name, domain_id, definitions_revision, namespaces_revisio
 CREATE: Final = statement(
     "create-tenant",
     "A new tenant, in a new domain if none is named.",
-    """
+    f"""
     WITH made AS (
         INSERT INTO domains (revision) SELECT 0 WHERE %(domain)s::bigint IS NULL RETURNING id
     )
@@ -39,24 +39,21 @@ CREATE: Final = statement(
     SELECT %(name)s::text, id, %(attributes)s::jsonb FROM (
         SELECT id FROM made UNION ALL SELECT id FROM domains WHERE id = %(domain)s::bigint
     ) d
-    RETURNING """
-    + _COLUMNS,
+    RETURNING {_COLUMNS}
+    """,
 )
 
 FIND: Final = statement(
     "tenant",
     "A tenant by its name; by the unique index of names.",
-    "SELECT " + _COLUMNS + " FROM tenants WHERE name = %(name)s::text AND deleted_at IS NULL",
+    f"SELECT {_COLUMNS} FROM tenants WHERE name = %(name)s::text AND deleted_at IS NULL",
 )
 
 LIST: Final = statement(
     "tenants",
     "Tenants in the order of their names; by the unique index of names.",
-    "SELECT "
-    + _COLUMNS
-    + """ FROM tenants
-    WHERE name > %(after)s::text AND deleted_at IS NULL ORDER BY name LIMIT %(limit)s::bigint
-    """,
+    f"SELECT {_COLUMNS} FROM tenants"
+    " WHERE name > %(after)s::text AND deleted_at IS NULL ORDER BY name LIMIT %(limit)s::bigint",
 )
 
 DELETED: Final = statement(
@@ -153,11 +150,12 @@ def _emptying(name: LiteralString) -> Statement:
     return statement(
         "delete-of-tenant",
         "Removes some rows of a tenant; by the primary key.",
-        "DELETE FROM "
-        + name
-        + " WHERE ctid = ANY (ARRAY(SELECT ctid FROM "
-        + name
-        + " WHERE tenant_id = %(id)s::bigint LIMIT %(limit)s::bigint)) RETURNING 1",
+        f"""
+        DELETE FROM {name} WHERE ctid = ANY (ARRAY(
+            SELECT ctid FROM {name} WHERE tenant_id = %(id)s::bigint LIMIT %(limit)s::bigint
+        ))
+        RETURNING 1
+        """,
     )
 
 

@@ -20,27 +20,26 @@ _COLUMNS: Final = "tenant_id, id, hash, user_name, groups, description, created_
 CREATE: Final = statement(
     "create-token",
     "A new token of a tenant that is there.",
-    """
+    f"""
     INSERT INTO access_tokens (tenant_id, id, hash, user_name, groups, description, expires_at)
     SELECT t.id, %(id)s::text, %(hash)s::bytea, %(user)s::text, %(groups)s::text[], %(description)s::text,
         %(expires_at)s::timestamptz
     FROM tenants t WHERE t.id = %(tenant)s::bigint AND t.deleted_at IS NULL
-    RETURNING """
-    + _COLUMNS,
+    RETURNING {_COLUMNS}
+    """,
 )
 
 FIND: Final = statement(
     "token",
     "One token; by the primary key.",
-    "SELECT " + _COLUMNS + " FROM access_tokens WHERE tenant_id = %(tenant)s::bigint AND id = %(id)s::text",
+    f"SELECT {_COLUMNS} FROM access_tokens WHERE tenant_id = %(tenant)s::bigint AND id = %(id)s::text",
 )
 
 LIST: Final = statement(
     "tokens",
     "The tokens of a tenant in the order of their ids; by the primary key.",
-    "SELECT "
-    + _COLUMNS
-    + """ FROM access_tokens WHERE tenant_id = %(tenant)s::bigint AND id > %(after)s::text
+    f"""
+    SELECT {_COLUMNS} FROM access_tokens WHERE tenant_id = %(tenant)s::bigint AND id > %(after)s::text
     ORDER BY id LIMIT %(limit)s::bigint
     """,
 )
@@ -48,11 +47,11 @@ LIST: Final = statement(
 REVOKE: Final = statement(
     "revoke-token",
     "Ends a token now, for good; by the primary key.",
-    """
+    f"""
     UPDATE access_tokens SET revoked_at = coalesce(revoked_at, now())
     WHERE tenant_id = %(tenant)s::bigint AND id = %(id)s::text
-    RETURNING """
-    + _COLUMNS,
+    RETURNING {_COLUMNS}
+    """,
 )
 
 CLEAN: Final = statement(

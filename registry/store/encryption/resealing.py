@@ -11,7 +11,7 @@ import asyncio
 import datetime
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, LiteralString
 
 from registry.store import change_log
 from registry.store.arrays import BigintArray, TextArray
@@ -64,11 +64,14 @@ COUNT_ROWS: Final = statement(
     """,
 )
 
-# What must be sealed but is not by the newest key, and what is sealed but need not be any more.
-_STALE_BODY: Final = """
-    CASE WHEN resource = ANY (%(resources)s) THEN NOT starts_with({0}, %(prefix)s::text)
-        ELSE starts_with({0}, %(mark)s::text) END
-"""
+
+def _stale(body: LiteralString) -> LiteralString:
+    """Returns SQL for what must be sealed but is not by the newest key, and what is sealed but need not be any more."""
+    return (
+        f"CASE WHEN resource = ANY (%(resources)s) THEN NOT starts_with({body}, %(prefix)s::text)"
+        f" ELSE starts_with({body}, %(mark)s::text) END"
+    )
+
 
 STALE_OBJECTS: Final = statement(
     "stale-objects",
@@ -77,9 +80,8 @@ STALE_OBJECTS: Final = statement(
     within_bytes(
         "SELECT resource, key, revision, body, NULL FROM objects"
         " WHERE tenant_id = %(tenant)s::bigint"
-        " AND (resource, key) > (%(resource)s::text, %(key)s::text) AND "
-        + _STALE_BODY.replace("{0}", "body")
-        + " ORDER BY resource, key LIMIT %(limit)s::bigint",
+        " AND (resource, key) > (%(resource)s::text, %(key)s::text)"
+        f" AND {_stale('body')} ORDER BY resource, key LIMIT %(limit)s::bigint",
         "r.resource, r.key",
     ),
 )
@@ -91,11 +93,7 @@ STALE_CHANGES: Final = statement(
     change_log.within_size(
         "SELECT resource, key, revision, body, previous_body FROM changes WHERE tenant_id = %(tenant)s::bigint"
         " AND (resource, key, revision) > (%(resource)s::text, %(key)s::text, %(revision)s::bigint)"
-        " AND ("
-        + _STALE_BODY.replace("{0}", "coalesce(body, previous_body)")
-        + " OR "
-        + _STALE_BODY.replace("{0}", "coalesce(previous_body, body)")
-        + ")"
+        f" AND ({_stale('coalesce(body, previous_body)')} OR {_stale('coalesce(previous_body, body)')})"
         " ORDER BY resource, key, revision LIMIT %(limit)s::bigint",
         "r.resource, r.key, r.revision",
     ),

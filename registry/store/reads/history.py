@@ -25,15 +25,10 @@ MAX_PAGE_BYTES: Final = READ_BYTES
 
 def _page_of(rows: LiteralString, order: LiteralString) -> LiteralString:
     """Returns SQL for a page of changes, with the state and the number of all `rows`, which are in `order`."""
+    fitting = change_log.within_size(f"SELECT *, count(*) OVER () AS found FROM ({rows}) c", f"r.{order}")
     return (
-        "SELECT s.*, c.* FROM ("
-        + STATE
-        + ") s LEFT JOIN LATERAL (SELECT"
-        + change_log.COLUMNS
-        + ", c.found FROM ("
-        + change_log.within_size("SELECT *, count(*) OVER () AS found FROM (" + rows + ") c", "r." + order)
-        + ") c) c ON true ORDER BY c."
-        + order
+        f"SELECT s.*, c.* FROM ({STATE}) s LEFT JOIN LATERAL (SELECT{change_log.COLUMNS}, c.found FROM ({fitting}) c) c"
+        f" ON true ORDER BY c.{order}"
     )
 
 
@@ -58,12 +53,10 @@ def _deleted_statement(condition: LiteralString) -> Statement:
         "The deletions of a range of keys whose objects have not come again, in the order of the keys, each key's last;"
         " by the log's index of deletions and the primary key.",
         _page_of(
-            """
+            f"""
             SELECT DISTINCT ON (c.key) c.* FROM changes c
             WHERE c.type = 'DELETED' AND c.tenant_id = %(tenant)s::bigint AND c.resource = %(resource)s::text
-                AND c.key > %(after)s::text """
-            + condition
-            + """
+                AND c.key > %(after)s::text {condition}
                 AND NOT EXISTS (
                     SELECT 1 FROM objects o
                     WHERE o.tenant_id = c.tenant_id AND o.resource = c.resource AND o.key = c.key OFFSET 0

@@ -144,9 +144,8 @@ class IndexReads:
             "count-candidates",
             "How many objects there are with labels, up to a limit; by the index of labels, or the primary key.",
             "SELECT count(*) FROM (SELECT 1 FROM objects o WHERE o.tenant_id = %(tenant)s::bigint"
-            " AND o.resource = %(resource)s::text AND o.key > %(from)s::text AND o.key < %(before)s::text AND "
-            + condition.sql("o.labels", "o.key")
-            + " LIMIT %(limit)s::bigint) n",
+            " AND o.resource = %(resource)s::text AND o.key > %(from)s::text AND o.key < %(before)s::text"
+            f" AND {condition.sql('o.labels', 'o.key')} LIMIT %(limit)s::bigint) n",
         )
         # An index of labels is read only by bitmap scans.
         values["limit"] = limit

@@ -267,31 +267,21 @@ def _range_parameters(query: Query) -> dict[str, Any]:
 
 def _range(query: Query, column: LiteralString) -> LiteralString:
     if query.key is not None:
-        return column + " = %(key)s::text AND " + column + " > %(after)s::text"
+        return f"{column} = %(key)s::text AND {column} > %(after)s::text"
     if query.namespace is None:
-        return column + " > %(after)s::text"
-    return column + " > %(after)s::text AND " + column + " < %(before)s::text"
+        return f"{column} > %(after)s::text"
+    return f"{column} > %(after)s::text AND {column} < %(before)s::text"
 
 
 _COLUMNS: Final = "o.key, o.uid, o.revision, o.version, o.schema_id, o.body, o.terminating"
 
 # A page is returned as one row of arrays. With one row per object psycopg would wait for the socket some hundred times
 # a page, each time through the event loop, because libpq reads 16 kB at a time until it sees a longer message.
-_FITS: Final = " FILTER (WHERE r.upto <= %(bytes)s::bigint OR r.place = 1)"
+_FITS: Final = "FILTER (WHERE r.upto <= %(bytes)s::bigint OR r.place = 1)"
 _GATHERED: Final = (
-    "SELECT count(*) AS total, array_agg(r.key)"
-    + _FITS
-    + ", array_agg(r.uid)"
-    + _FITS
-    + ", array_agg(r.revision)"
-    + _FITS
-    + ", array_agg(r.version)"
-    + _FITS
-    + ", array_agg(r.schema_id)"
-    + _FITS
-    + ", array_agg(r.body)"
-    + _FITS
-    + " FROM (SELECT f.*, sum(octet_length(f.body)) OVER w AS upto, row_number() OVER w AS place FROM found f"
+    f"SELECT count(*) AS total, array_agg(r.key) {_FITS}, array_agg(r.uid) {_FITS}, array_agg(r.revision) {_FITS},"
+    f" array_agg(r.version) {_FITS}, array_agg(r.schema_id) {_FITS}, array_agg(r.body) {_FITS}"
+    " FROM (SELECT f.*, sum(octet_length(f.body)) OVER w AS upto, row_number() OVER w AS place FROM found f"
     " WINDOW w AS (ORDER BY f.key ROWS UNBOUNDED PRECEDING)) r"
 )
 
@@ -324,16 +314,11 @@ def _page_now(query: Query, condition: Predicate, gathered: LiteralString) -> St
         "page-now",
         "The first rows of a range of keys, with the state of the tenant and how many there are of its resource and"
         " namespace; by the primary keys, or the index of labels.",
-        "WITH found AS ("
-        " SELECT " + _COLUMNS + " FROM objects o"
-        " WHERE o.tenant_id = %(tenant)s::bigint AND o.resource = %(resource)s::text AND "
-        + _range(query, "o.key")
-        + " AND "
-        + condition.sql("o.labels", "o.key")
-        + (_WORDS_NOW if query.words is not None else "")
-        + " ORDER BY o.key LIMIT %(limit)s::bigint"
-        ") SELECT s.*, (" + _ALL_OBJECTS + "), " + _ready(query) + ", a.*"
-        " FROM (" + STATE + ") s CROSS JOIN (" + gathered + ") a",
+        f"WITH found AS ( SELECT {_COLUMNS} FROM objects o"
+        " WHERE o.tenant_id = %(tenant)s::bigint AND o.resource = %(resource)s::text"
+        f" AND {_range(query, 'o.key')} AND {condition.sql('o.labels', 'o.key')}{_words_now(query)}"
+        " ORDER BY o.key LIMIT %(limit)s::bigint"
+        f") SELECT s.*, ({_ALL_OBJECTS}), {_ready(query)}, a.* FROM ({STATE}) s CROSS JOIN ({gathered}) a",
     )
 
 
@@ -342,30 +327,26 @@ def _page_at(query: Query, condition: Predicate, gathered: LiteralString, *, nea
         "page-at",
         "The first rows of a range of keys as they were at a revision: those unchanged since, by the primary key, and"
         " the previous states of those changed, by the log's index of revisions or its indexes of keys.",
-        "WITH same AS MATERIALIZED ("
-        " SELECT " + _COLUMNS + " FROM objects o"
-        " WHERE o.tenant_id = %(tenant)s::bigint AND o.resource = %(resource)s::text AND "
-        + _range(query, "o.key")
-        + " AND o.revision <= %(at)s::bigint AND "
-        + condition.sql("o.labels", "o.key")
-        + (_WORDS_NOW if query.words is not None else "")
-        + " ORDER BY o.key LIMIT %(limit)s::bigint"
+        f"WITH same AS MATERIALIZED ( SELECT {_COLUMNS} FROM objects o"
+        " WHERE o.tenant_id = %(tenant)s::bigint AND o.resource = %(resource)s::text"
+        f" AND {_range(query, 'o.key')} AND o.revision <= %(at)s::bigint"
+        f" AND {condition.sql('o.labels', 'o.key')}{_words_now(query)} ORDER BY o.key LIMIT %(limit)s::bigint"
         "), edge AS ("
         # If enough rows were found, no key after the last one can be on the page.
         " SELECT max(key) AS key FROM same HAVING count(*) = %(limit)s::bigint"
-        "), touched AS (" + (_touched_by_revision(query) if near else _touched_by_key(query)) + "), found AS ("
+        f"), touched AS ({_touched_by_revision(query) if near else _touched_by_key(query)}), found AS ("
         " SELECT * FROM same UNION ALL"
         " SELECT u.key, u.uid, u.previous_revision, u.previous_version, u.previous_schema_id, u.previous_body, NULL"
-        " FROM touched u WHERE u.previous_revision IS NOT NULL AND "
-        + condition.sql("u.previous_labels", "u.key")
-        + (" AND " + HAD if query.words is not None else "")
-        + " ORDER BY key LIMIT %(limit)s::bigint"
-        ") SELECT s.*, NULL, " + _ready(query) + ", a.* FROM (" + STATE_AT + ") s CROSS JOIN (" + gathered + ") a",
+        f" FROM touched u WHERE u.previous_revision IS NOT NULL AND {condition.sql('u.previous_labels', 'u.key')}"
+        f"{f' AND {HAD}' if query.words is not None else ''} ORDER BY key LIMIT %(limit)s::bigint"
+        f") SELECT s.*, NULL, {_ready(query)}, a.* FROM ({STATE_AT}) s CROSS JOIN ({gathered}) a",
     )
 
 
-# As an array, so that PostgreSQL reads the objects by their keys.
-_WORDS_NOW: Final[LiteralString] = " AND o.key = ANY (ARRAY(" + CANDIDATES + "))"
+def _words_now(query: Query) -> LiteralString:
+    # As an array, so that PostgreSQL reads the objects by their keys.
+    return f" AND o.key = ANY (ARRAY({CANDIDATES}))" if query.words is not None else ""
+
 
 _TOUCHED: Final = (
     "c.key, c.uid, c.previous_revision, c.previous_version, c.previous_schema_id, c.previous_body, c.previous_labels,"
@@ -379,12 +360,9 @@ def _touched_by_revision(query: Query) -> LiteralString:
     # `+ 0` and `|| ''` keep the planner from the index of keys (statements.py): it would walk through the whole log of
     # the resource.
     return (
-        " SELECT DISTINCT ON (c.key) "
-        + _TOUCHED
-        + " FROM changes c WHERE "
-        + SINCE
-        + " AND c.tenant_id + 0 = %(tenant)s::bigint AND c.resource || '' = %(resource)s::text"
-        " AND " + _range(query, "c.key || ''") + " AND c.key || ''" + _UP_TO_EDGE + " ORDER BY c.key, c.revision"
+        f" SELECT DISTINCT ON (c.key) {_TOUCHED} FROM changes c WHERE {SINCE}"
+        " AND c.tenant_id + 0 = %(tenant)s::bigint AND c.resource || '' = %(resource)s::text"
+        f""" AND {_range(query, "c.key || ''")} AND c.key || ''{_UP_TO_EDGE} ORDER BY c.key, c.revision"""
     )
 
 
@@ -393,16 +371,11 @@ def _touched_by_key(query: Query) -> LiteralString:
     return (
         " SELECT f.* FROM ("
         " SELECT o.key FROM objects o WHERE o.tenant_id = %(tenant)s::bigint AND o.resource = %(resource)s::text"
-        " AND " + _range(query, "o.key") + " AND o.key" + _UP_TO_EDGE + " AND o.revision > %(at)s::bigint"
-        " UNION"
+        f" AND {_range(query, 'o.key')} AND o.key{_UP_TO_EDGE} AND o.revision > %(at)s::bigint UNION"
         " SELECT c.key FROM changes c WHERE c.tenant_id = %(tenant)s::bigint AND c.resource = %(resource)s::text"
-        " AND c.type = 'DELETED' AND "
-        + _range(query, "c.key")
-        + " AND c.key"
-        + _UP_TO_EDGE
-        + " AND c.revision > %(at)s::bigint"
+        f" AND c.type = 'DELETED' AND {_range(query, 'c.key')} AND c.key{_UP_TO_EDGE} AND c.revision > %(at)s::bigint"
         ") k CROSS JOIN LATERAL ("
-        " SELECT " + _TOUCHED + " FROM changes c WHERE c.tenant_id = %(tenant)s::bigint"
+        f" SELECT {_TOUCHED} FROM changes c WHERE c.tenant_id = %(tenant)s::bigint"
         " AND c.resource = %(resource)s::text AND c.key = k.key AND c.revision > %(at)s::bigint"
         " ORDER BY c.revision LIMIT 1"
         ") f"
@@ -415,10 +388,9 @@ def _remaining_statement(query: Query) -> Statement:
         "How many rows a range of keys had at a revision: those of now, less those that came since, and those that"
         " went; by the primary key and the log's index of revisions.",
         "SELECT (SELECT count(*) FROM (SELECT 1 FROM objects o WHERE o.tenant_id = %(tenant)s::bigint"
-        " AND o.resource = %(resource)s::text AND " + _range(query, "o.key") + " LIMIT %(cap)s::bigint) n)"
+        f" AND o.resource = %(resource)s::text AND {_range(query, 'o.key')} LIMIT %(cap)s::bigint) n)"
         " + (SELECT count(*) FILTER (WHERE c.type = 'DELETED') - count(*) FILTER (WHERE c.type = 'ADDED')"
-        " FROM changes c WHERE "
-        + SINCE
-        + " AND c.tenant_id + 0 = %(tenant)s::bigint AND c.resource || '' = %(resource)s::text"
-        " AND " + _range(query, "c.key || ''") + ")",
+        f" FROM changes c WHERE {SINCE}"
+        " AND c.tenant_id + 0 = %(tenant)s::bigint AND c.resource || '' = %(resource)s::text"
+        f""" AND {_range(query, "c.key || ''")})""",
     )

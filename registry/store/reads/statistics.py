@@ -27,11 +27,9 @@ STATISTICS: Final = statement(
     "statistics",
     "The number of objects of a resource in a range of keys, and of their writes by type and interval of time; by the"
     " primary key, and by the log's index of keys in the partitions of that time.",
-    """
+    f"""
     SELECT s.*, t.since, t.until, o.count, c.bucket, c.type, c.writes
-    FROM ("""
-    + STATE
-    + """) s CROSS JOIN (
+    FROM ({STATE}) s CROSS JOIN (
         SELECT now.at AS until, greatest(now.at - make_interval(secs => %(seconds)s::float8), log.beginning) AS since
         FROM (SELECT statement_timestamp() AS at) now CROSS JOIN (
             SELECT CASE WHEN NOT bool_or(p.bound LIKE 'FOR VALUES FROM (MINVALUE)%%') THEN

@@ -42,15 +42,12 @@ def _page(tenants: LiteralString) -> Statement:
         "page-wildcard",
         "The first rows of a range of keys of several tenants as they were at a revision, with the domain's state; by"
         " the indexes of providers or domains, the primary key, and the log's index of revisions.",
-        """
+        f"""
         WITH place AS MATERIALIZED (
-            SELECT d.revision AS current, """
-        + lower_bound("%(at)s::bigint")
-        + """ AS compact_revision, coalesce(%(at)s::bigint, d.revision) AS at
+            SELECT d.revision AS current, {lower_bound("%(at)s::bigint")} AS compact_revision,
+                coalesce(%(at)s::bigint, d.revision) AS at
             FROM domains d WHERE d.id = %(domain)s::bigint
-        ), seen AS MATERIALIZED ("""
-        + tenants
-        + """
+        ), seen AS MATERIALIZED ({tenants}
         ), same AS MATERIALIZED (
             SELECT s.id AS tenant_id, o.key, o.uid, o.revision, o.version, o.schema_id, o.body, o.labels
             FROM (SELECT id FROM seen ORDER BY id) s CROSS JOIN LATERAL (
@@ -83,9 +80,7 @@ def _page(tenants: LiteralString) -> Statement:
         SELECT p.current, p.compact_revision, p.at, (SELECT count(*) FROM found),
             s.name, s.definitions_revision, s.namespaces_revision,
             f.tenant_id, f.key, f.uid, f.revision, f.version, f.schema_id, f.body, array_send(f.labels)
-        FROM place p LEFT JOIN ("""
-        + within_bytes("SELECT * FROM found", "r.tenant_id, r.key")
-        + """) f ON true
+        FROM place p LEFT JOIN ({within_bytes("SELECT * FROM found", "r.tenant_id, r.key")}) f ON true
             LEFT JOIN seen s ON s.id = f.tenant_id
         ORDER BY f.tenant_id, f.key
         """,
