@@ -20,7 +20,7 @@ import psycopg
 from registry import logs, tracing
 from registry.audit import policy
 from registry.cli import kubeconfig
-from registry.cli.errors import describe
+from registry.cli.errors import CommandError, describe
 from registry.cli.servers import DATA_DIR_VARIABLE, announce
 from registry.http.encryption import encryption_of, prepare
 from registry.http.serving import server
@@ -29,7 +29,7 @@ from registry.http.serving.stopping import end_by
 from registry.http.serving.supervisor import Supervisor
 from registry.http.serving.tls import TlsError, ensure_certificates
 from registry.postgres.config import DEFAULT_PORT, LOOPBACK
-from registry.postgres.folder import EmbeddedPostgresError
+from registry.postgres.folder import EmbeddedPostgresError, running_url
 from registry.postgres.priority import ReportPriorities
 from registry.postgres.server import EmbeddedPostgres
 from registry.settings import WILDCARD_HOSTS, Settings, SettingsError, default_data_dir
@@ -142,6 +142,20 @@ def database(settings: Settings) -> Iterator[str]:
     with embedded, ReportPriorities(embedded.url):
         logger.info("PostgreSQL %s runs in %s", embedded.binaries.version, embedded.folder)
         yield embedded.url
+
+
+@contextlib.contextmanager
+def database_of_command(settings: Settings) -> Iterator[str]:
+    """Yields the URL of the database for a command beside `serve`: the embedded server of a running one, if any, as its
+    folder does not allow a second one. Raises CommandError, also for a MigrationError of the block."""
+    running = None if settings.database_url else running_url(settings.data_dir / "postgres")
+    try:
+        with contextlib.nullcontext(running[0]) if running else database(settings) as url:
+            yield url
+    except BrokenPipeError:  # of the output, as root.py knows
+        raise
+    except (MigrationError, EmbeddedPostgresError, OSError) as problem:
+        raise CommandError(describe(problem)) from problem
 
 
 def _certificate_of_postgres(settings: Settings) -> tuple[Path, Path]:

@@ -6,8 +6,6 @@ import asyncio
 import os
 import socket
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qs, quote, urlsplit
@@ -28,10 +26,12 @@ _OWN = "name tenant tenants all_tenants provider connections timeout password_fi
 
 
 def run(typed: dict[str, Any]) -> int:
+    from registry.cli.server_process import database_of_command
+
     action = typed.pop("action")
     own = {name: typed.pop(name, None) for name in _OWN}
     settings = load(typed, os.environ)
-    with _database(settings) as url:
+    with database_of_command(settings) as url:
         try:
             if action == "grant":
                 asyncio.run(_grant(url, settings, own))
@@ -42,22 +42,6 @@ def run(typed: dict[str, Any]) -> int:
         except (LoginError, psycopg.Error) as problem:
             raise SettingsError(str(problem).strip().splitlines()[0]) from problem
     return 0
-
-
-@contextmanager
-def _database(settings: Settings) -> Iterator[str]:
-    from registry.cli.server_process import MigrationError, database
-    from registry.postgres.folder import EmbeddedPostgresError, running_url
-
-    running = None if settings.database_url else running_url(settings.data_dir / "postgres")
-    if running is not None:
-        yield running[0]
-        return
-    try:
-        with database(settings) as url:
-            yield url
-    except (MigrationError, EmbeddedPostgresError, OSError) as problem:
-        raise SettingsError(describe(problem)) from problem
 
 
 async def _grant(url: str, settings: Settings, typed: dict[str, Any]) -> None:

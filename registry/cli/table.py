@@ -12,6 +12,14 @@ def add_output_flag(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", choices=["table", "json"], default="table", help="default: %(default)s")
 
 
+def print_output(typed: dict[str, Any], document: Any, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Prints a document as JSON, or what matters of it as a table: as the flag says."""
+    if typed["output"] == "json":
+        print(json.dumps(document, indent=2))
+    else:
+        print_table(header, rows)
+
+
 def print_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Prints columns as wide as their widest cell; control characters of cells are replaced."""
     printed = [tuple(header), *(tuple(printable(cell) for cell in row) for row in rows)]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
 import datetime
 import os
 import re
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from registry.authentication.tokens.bearer import BadToken, BearerTokens
@@ -32,29 +31,33 @@ _PAGE: Final = 500
 def run(typed: dict[str, Any], environ: dict[str, str]) -> int:
     """Runs the command and returns the exit code."""
     action = typed.pop("action")
-    arguments = argparse.Namespace(
-        **{
-            name: typed.pop(name)
-            for name in ("tenant", "user", "groups", "description", "expires", "id")
-            if name in typed
-        }
-    )
+    names = "tenant user groups description expires id".split()
+    arguments = argparse.Namespace(**{name: typed.pop(name) for name in names if name in typed})
     settings = load(typed, environ)
     seconds = _seconds(arguments.expires) if action == "create" else None
     try:
-        asyncio.run(_ACTIONS[action](settings, arguments, seconds))
+        asyncio.run(_run(_ACTIONS[action], settings, arguments, seconds))
     except (StoreError, BadToken) as problem:
         raise CommandError(str(problem)) from problem
     return 0
 
 
-async def _create(settings: Settings, arguments: argparse.Namespace, seconds: int | None) -> None:
+async def _run(action: _Action, settings: Settings, arguments: argparse.Namespace, seconds: int | None) -> None:
+    """Runs an action on the store of a running server, or of the configured database."""
+    url, _programs = database_url(settings)
+    store = await Store.open(url, housekeeping=False, encryption=encryption_of(settings, os.environ))
+    try:
+        await action(store, arguments, seconds)
+    finally:
+        await store.close()
+
+
+async def _create(store: Store, arguments: argparse.Namespace, seconds: int | None) -> None:
     ends = None if seconds is None else datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=seconds)
-    async with _open_store(settings) as store:
-        tenant = await store.tenant(TenantName(arguments.tenant))
-        token, stored = await BearerTokens(store).create(
-            tenant, arguments.user, arguments.groups, arguments.description, ends
-        )
+    tenant = await store.tenant(TenantName(arguments.tenant))
+    token, stored = await BearerTokens(store).create(
+        tenant, arguments.user, arguments.groups, arguments.description, ends
+    )
     print(token)
     until = "never expires" if ends is None else f"expires {_time(ends)}"
     print(
@@ -63,10 +66,9 @@ async def _create(settings: Settings, arguments: argparse.Namespace, seconds: in
     )
 
 
-async def _list(settings: Settings, arguments: argparse.Namespace, seconds: int | None) -> None:
-    async with _open_store(settings) as store:
-        tenant = await store.tenant(TenantName(arguments.tenant))
-        rows = [_row(stored) for stored in await _all(store, tenant)]
+async def _list(store: Store, arguments: argparse.Namespace, seconds: int | None) -> None:
+    tenant = await store.tenant(TenantName(arguments.tenant))
+    rows = [_row(stored) for stored in await _all(store, tenant)]
     print_table(("ID", "USER", "GROUPS", "STATE", "CREATED", "EXPIRES", "DESCRIPTION"), rows)
 
 
@@ -83,46 +85,26 @@ def _row(stored: StoredToken) -> tuple[str, ...]:
     now = datetime.datetime.now(datetime.UTC)
     state = "active" if stored.is_good(now) else "revoked" if stored.revoked_at is not None else "expired"
     expires = _time(stored.expires_at) if stored.expires_at is not None else "never"
-    return (
-        stored.id,
-        stored.user,
-        ",".join(stored.groups) or "-",
-        state,
-        _time(stored.created_at),
-        expires,
-        stored.description,
-    )
+    groups = ",".join(stored.groups) or "-"
+    return stored.id, stored.user, groups, state, _time(stored.created_at), expires, stored.description
 
 
-async def _revoke(settings: Settings, arguments: argparse.Namespace, seconds: int | None) -> None:
-    async with _open_store(settings) as store:
-        tenant = await store.tenant(TenantName(arguments.tenant))
-        stored = await BearerTokens(store).revoke(tenant, arguments.id)
+async def _revoke(store: Store, arguments: argparse.Namespace, seconds: int | None) -> None:
+    tenant = await store.tenant(TenantName(arguments.tenant))
+    stored = await BearerTokens(store).revoke(tenant, arguments.id)
     if stored is None:
         raise BadToken(f"tenant {arguments.tenant} has no token {arguments.id}")
     print(f"token {stored.id} of user {stored.user} is revoked")
 
 
-async def _rotate(settings: Settings, arguments: argparse.Namespace, seconds: int | None) -> None:
-    async with _open_store(settings) as store:
-        # A new key must be sealed like the others, or not created.
-        await store.require_readable()
-        print(f"key {await SigningKeys(store).rotate()} signs from now on")
+async def _rotate(store: Store, arguments: argparse.Namespace, seconds: int | None) -> None:
+    # A new key must be sealed like the others, or not created.
+    await store.require_readable()
+    print(f"key {await SigningKeys(store).rotate()} signs from now on")
 
 
-_Action = Callable[[Settings, argparse.Namespace, int | None], Coroutine[Any, Any, None]]
+_Action = Callable[[Store, argparse.Namespace, int | None], Coroutine[Any, Any, None]]
 _ACTIONS: Final[dict[str, _Action]] = {"create": _create, "list": _list, "revoke": _revoke, "rotate-keys": _rotate}
-
-
-@contextlib.asynccontextmanager
-async def _open_store(settings: Settings) -> AsyncIterator[Store]:
-    """Opens the store of a running server, or of the configured database."""
-    url, _programs = database_url(settings)
-    store = await Store.open(url, housekeeping=False, encryption=encryption_of(settings, os.environ))
-    try:
-        yield store
-    finally:
-        await store.close()
 
 
 def _seconds(text: str) -> int | None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 from typing import Any
 from urllib.parse import quote
 
 from registry.cli.kubeconfig_client import add_client_flags, open_session
 from registry.cli.resource_names import find_resource
-from registry.cli.table import add_output_flag, print_table
+from registry.cli.table import add_output_flag, print_output
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,9 +26,6 @@ def run(typed: dict[str, Any]) -> int:
     path = resource.path("" if typed["all_namespaces"] else session.namespace)
     selector = f"labelSelector={quote(typed['selector'], safe='')}&" if typed["selector"] else ""
     entries = list(session.client.items(path, f"deleted=true&{selector}"))
-    if typed["output"] == "json":
-        print(json.dumps(entries, indent=2))
-        return 0
     rows = []
     for entry in entries:
         metadata = (entry.get("object") or {}).get("metadata") or entry
@@ -43,5 +39,5 @@ def run(typed: dict[str, Any]) -> int:
                 entry["uid"],
             )
         )
-    print_table(("NAMESPACE", "NAME", "DELETED", "BY", "REVISION", "UID"), rows)
+    print_output(typed, entries, ("NAMESPACE", "NAME", "DELETED", "BY", "REVISION", "UID"), rows)
     return 0

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator
 from typing import Any, Final
 
 from registry.cli.api_client import Object
 from registry.cli.kubeconfig_client import Session, add_client_flags, open_session
 from registry.cli.resource_names import NamedResource, add_target, find_target
-from registry.cli.table import add_output_flag, print_table
+from registry.cli.table import add_output_flag, print_output
 
 _PAGE: Final = 50
 # Fields that are listed in a row; the rest is counted.
@@ -32,9 +31,6 @@ def run(typed: dict[str, Any]) -> int:
     session = open_session(typed)
     resource, name = find_target(session, typed["target"])
     entries = list(changes(session, resource, name, max(1, typed["limit"])))
-    if typed["output"] == "json":
-        print(json.dumps(entries, indent=2))
-        return 0
     rows = [
         (
             entry["time"][:19] + "Z",
@@ -46,7 +42,7 @@ def run(typed: dict[str, Any]) -> int:
         )
         for entry in entries
     ]
-    print_table(("WHEN", "REVISION", "OPERATION", "USER", "BY", "FIELDS"), rows)
+    print_output(typed, entries, ("WHEN", "REVISION", "OPERATION", "USER", "BY", "FIELDS"), rows)
     return 0
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-from contextlib import nullcontext
 from typing import Any
 
 from registry.settings import OWN_DATABASE, add_flags, load
@@ -21,26 +20,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(typed: dict[str, Any]) -> int:
     import asyncio
 
-    from registry.cli.errors import CommandError, describe
-    from registry.cli.server_process import MigrationError, database, migration_errors
-    from registry.postgres.folder import EmbeddedPostgresError, running_url
+    from registry.cli.server_process import database_of_command, migration_errors
 
-    settings = load(typed, os.environ)
-    try:
-        running = None if settings.database_url else running_url(settings.data_dir / "postgres")
-        with nullcontext(running[0]) if running else database(settings) as url, migration_errors():
-            print(asyncio.run(_recover(url)))
-    except (MigrationError, EmbeddedPostgresError, OSError) as problem:
-        raise CommandError(describe(problem)) from problem
+    with database_of_command(load(typed, os.environ)) as url, migration_errors():
+        print(asyncio.run(_recover(url)))
     return 0
 
 
 async def _recover(url: str) -> str:
     from registry.store import session, timelines
 
-    connection = await session.connect(url, "recover")
-    try:
+    async with await session.connect(url, "recover") as connection:
         domains = await timelines.recover(connection)
-    finally:
-        await connection.close()
     return f"recovered: the revisions of {domains} {'domain was' if domains == 1 else 'domains were'} raised"

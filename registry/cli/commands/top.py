@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 from typing import Any, Final
 
 from registry.cli.api_client import Object
 from registry.cli.commands.usage import TENANTS, explaining_rights
 from registry.cli.kubeconfig_client import add_client_flags, open_session
-from registry.cli.table import add_output_flag, print_table
+from registry.cli.table import add_output_flag, print_output
 
 _FIGURES: Final = ("requestsPerMinute", "writesPerMinute", "watches")
 
@@ -29,11 +28,9 @@ def run(typed: dict[str, Any]) -> int:
     with explaining_rights():
         tenants = list(session.platform.items(TENANTS, "usage=true&"))
     busiest = sorted(tenants, key=_busyness, reverse=True)[: max(0, typed["limit"])]
-    if typed["output"] == "json":
-        print(json.dumps([{"name": one["name"], **one["activity"]} for one in busiest], indent=2))
-        return 0
-    rows = [(one["name"], *(str(one["activity"][figure]) for figure in _FIGURES)) for one in busiest]
-    print_table(("NAME", "REQUESTS/MIN", "WRITES/MIN", "WATCHES"), rows)
+    figures = [{"name": one["name"], **one["activity"]} for one in busiest]
+    rows = [(one["name"], *(str(one[figure]) for figure in _FIGURES)) for one in figures]
+    print_output(typed, figures, ("NAME", "REQUESTS/MIN", "WRITES/MIN", "WATCHES"), rows)
     return 0
 
 

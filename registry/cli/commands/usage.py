@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 from collections.abc import Iterator
 from typing import Any, Final
 from urllib.parse import quote
 
 from registry.cli.errors import CommandError, RequestRefused
 from registry.cli.kubeconfig_client import add_client_flags, open_session
-from registry.cli.table import add_output_flag, print_table
+from registry.cli.table import add_output_flag, print_output
 
 TENANTS: Final = "/clusters/system/apis/tenancy.registry/v1/tenants"
 FIGURES: Final = ("objects", "bytes", "definitions", "namespaces")
@@ -29,12 +28,9 @@ def run(typed: dict[str, Any]) -> int:
     name = typed["name"] or session.tenant
     with explaining_rights():
         usage = session.platform.request("GET", f"{TENANTS}/{quote(name, safe='')}/usage")
-    if typed["output"] == "json":
-        print(json.dumps(usage, indent=2))
-        return 0
     used, limits = usage["used"], usage.get("limits") or {}
     rows = [(figure, str(used.get(figure, 0)), *_share(used.get(figure, 0), limits.get(figure))) for figure in FIGURES]
-    print_table(("WHAT", "USED", "LIMIT", "SHARE"), rows)
+    print_output(typed, usage, ("WHAT", "USED", "LIMIT", "SHARE"), rows)
     return 0
 
 
