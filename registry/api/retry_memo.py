@@ -9,6 +9,7 @@ calls no webhook.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import NamedTuple
 
@@ -38,13 +39,11 @@ class WebhookQuestion(NamedTuple):
         return WebhookQuestion(webhook.written, is_reinvoke, sha256(body.replace(uid.encode(), b"", 1)).digest())
 
 
+@dataclass(slots=True, eq=False)
 class RetryMemo:
     """The memo of one request on one object. `has_prefix`: the object to create has a generateName."""
 
-    __slots__ = ("answers", "has_prefix", "name", "uid")
-
-    def __init__(self) -> None:
-        self.answers: dict[WebhookQuestion, Answer] = {}
-        self.uid = ""
-        self.name = ""
-        self.has_prefix = False
+    answers: dict[WebhookQuestion, Answer] = field(default_factory=dict)
+    uid: str = ""
+    name: str = ""
+    has_prefix: bool = False

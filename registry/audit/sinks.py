@@ -17,6 +17,7 @@ import time
 from collections import Counter as Counts
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -97,15 +98,13 @@ class Room:
         del self._waiting[tenant]
 
 
+@dataclass(slots=True, eq=False)
 class _Line:
     """`left` counts the sinks that have not written it yet."""
 
-    __slots__ = ("data", "left", "tenant")
-
-    def __init__(self, tenant: str, data: bytes, left: int) -> None:
-        self.tenant = tenant
-        self.data = data
-        self.left = left
+    tenant: str
+    data: bytes
+    left: int
 
 
 class Sinks:

@@ -63,15 +63,10 @@ def find_target(session: Session, words: list[str]) -> tuple[NamedResource, str]
 
 def split_target(words: list[str]) -> tuple[str, str]:
     """Splits ['crontab', 'backup'] or ['crontab/backup'] into ('crontab', 'backup'). Raises CommandError."""
-    if len(words) == 1 and words[0].count("/") == 1:
-        kind, name = words[0].split("/")
-    elif len(words) == 2 and not any("/" in word for word in words):
-        kind, name = words
-    else:
+    parts = words[0].split("/") if len(words) == 1 else words
+    if len(parts) != 2 or not all(parts) or any("/" in part for part in parts):
         raise CommandError("name one object: KIND NAME, or KIND/NAME")
-    if not kind or not name:
-        raise CommandError("name one object: KIND NAME, or KIND/NAME")
-    return kind, name
+    return parts[0], parts[1]
 
 
 def resources(client: ApiClient) -> Iterator[NamedResource]:

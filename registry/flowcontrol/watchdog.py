@@ -24,6 +24,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import FrameType
 from typing import Final, TypeVar
 
@@ -68,18 +69,16 @@ class _Stop(BaseException):
     """Raised in the thread; no evaluation catches it."""
 
 
+@dataclass(slots=True, eq=False)
 class Section:
     """One evaluation. `began` is by the clock of its thread, at the first check."""
 
-    __slots__ = ("began", "done", "limit_seconds", "place", "stopping", "tenant")
-
-    def __init__(self, tenant: str, limit_seconds: float, place: str = "loop") -> None:
-        self.tenant = tenant
-        self.limit_seconds = limit_seconds
-        self.place = place
-        self.began: float | None = None
-        self.stopping = False
-        self.done = False
+    tenant: str
+    limit_seconds: float
+    place: str = "loop"
+    began: float | None = None
+    stopping: bool = False
+    done: bool = False
 
 
 # By thread. A thread adds and removes only its own section.

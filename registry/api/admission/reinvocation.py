@@ -5,6 +5,7 @@ Follows apiserver pkg/admission/reinvocation.go and the reinvocation contexts of
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -18,15 +19,13 @@ async def is_unchanged(before: Object | None, after: Object | None) -> bool:
     return before is after or await evaluate(partial(equal, before or {}, after or {}), repeatable=True)
 
 
+@dataclass(slots=True, eq=False)
 class Invocations:
     """The invoked plugins of one sort that want to be reinvoked, and the object as they left it."""
 
-    __slots__ = ("invoked", "output", "wanted")
-
-    def __init__(self) -> None:
-        self.invoked: set[Any] = set()
-        self.wanted: set[Any] = set()
-        self.output: Object | None = None
+    invoked: set[Any] = field(default_factory=set)
+    wanted: set[Any] = field(default_factory=set)
+    output: Object | None = None
 
     async def require_if_changed(self, obj: Object | None) -> None:
         """In the second round, requires reinvocation if others have changed the object since."""
@@ -39,13 +38,11 @@ class Invocations:
         self.invoked = set()
 
 
+@dataclass(slots=True, eq=False)
 class MutationRounds:
     """Upstream's ReinvocationContext: `should_reinvoke` if something has changed the object in the first round."""
 
-    __slots__ = ("is_reinvoke", "policies", "should_reinvoke", "webhooks")
-
-    def __init__(self) -> None:
-        self.should_reinvoke = False
-        self.is_reinvoke = False  # whether this is the second round
-        self.policies = Invocations()
-        self.webhooks = Invocations()
+    should_reinvoke: bool = False
+    is_reinvoke: bool = False  # whether this is the second round
+    policies: Invocations = field(default_factory=Invocations)
+    webhooks: Invocations = field(default_factory=Invocations)

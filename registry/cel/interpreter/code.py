@@ -14,6 +14,7 @@ the limit; then everything is evaluated again in the exact way, which stops wher
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Final
 
 from registry.budget import spend
@@ -27,6 +28,7 @@ Run = Callable[[Frame], Value]
 COST: Final = 0  # the slot of the cost in a frame
 
 
+@dataclass(slots=True, eq=False)
 class Code:
     """One compiled node. `cost` is its cost beyond what it charges at run time.
 
@@ -34,26 +36,15 @@ class Code:
     fields, whose next field costs 1 rather than 2.
     """
 
-    __slots__ = ("attribute", "constant", "cost", "property_of", "run", "slot", "view")
-
-    def __init__(
-        self,
-        run: Run,
-        cost: int = 0,
-        view: View | None = None,
-        *,
-        constant: bool = False,
-        attribute: bool = False,
-        slot: int = 0,
-    ) -> None:
-        self.run = run
-        self.cost = cost
-        self.view = view
-        self.constant = constant
-        self.attribute = attribute
-        self.slot = slot  # the slot that `run` returns unchanged, 0 if it does more than that
-        # The slot and key of the object that `run` returns: a field of that object is read without `run`.
-        self.property_of: tuple[int, str] | None = None
+    run: Run
+    cost: int = 0
+    view: View | None = None
+    _: KW_ONLY
+    constant: bool = False
+    attribute: bool = False
+    slot: int = 0  # the slot that `run` returns unchanged, 0 if it does more than that
+    # The slot and key of the object that `run` returns: a field of that object is read without `run`.
+    property_of: tuple[int, str] | None = None
 
 
 def value_of(code: Code) -> Run:
