@@ -8,7 +8,7 @@ from typing import Final
 from registry.codec.go_text import quote_time
 
 _SECOND: Final = 1_000_000_000
-_UNITS: Final = {
+UNITS: Final = {
     "ns": 1,
     "us": 1_000,
     "µs": 1_000,
@@ -40,13 +40,13 @@ def parse_duration(text: str) -> int:
             raise ValueError(invalid)
         if not unit:
             raise ValueError(f"time: missing unit in duration {quote_time(text)}")
-        if unit not in _UNITS:
+        if unit not in UNITS:
             raise ValueError(f"time: unknown unit {quote_time(unit)} in duration {quote_time(text)}")
         # A number that does not fit into 64 bits is rejected before its digits are parsed.
         whole = whole.lstrip("0")
-        total += int(whole or "0") * _UNITS[unit] if len(whole) <= 19 else _LARGEST + 1
+        total += int(whole or "0") * UNITS[unit] if len(whole) <= 19 else _LARGEST + 1
         digits = fraction[:18]
-        total += int(digits or "0") * _UNITS[unit] // 10 ** len(digits)
+        total += int(digits or "0") * UNITS[unit] // 10 ** len(digits)
         if total > _LARGEST - (not is_negative):
             raise ValueError(invalid)
         place = part.end()

@@ -131,8 +131,4 @@ def _map_errors(items: list[Json], schema: Structural, path: str) -> Iterator[Fi
         yield duplicate(index(path, place), keys[place])
 
 
-class _NoKey:
-    """The key of an item without one; equal only to itself."""
-
-
-_NO_KEY = _NoKey()
+_NO_KEY = object()  # the key of an item without one

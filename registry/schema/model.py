@@ -142,18 +142,7 @@ def _rule(rule: Mapping[str, Any]) -> ValidationRule:
 _KEYWORDS: Final[Mapping[str, tuple[str, Callable[[Any], Any] | None]]] = {
     **{
         word: (word, None)
-        for word in (
-            "type",
-            "title",
-            "description",
-            "nullable",
-            "default",
-            "format",
-            "maximum",
-            "minimum",
-            "pattern",
-            "example",
-        )
+        for word in "type title description nullable default format maximum minimum pattern example".split()
     },
     "properties": ("properties", _named_schemas),
     "items": ("items", _one),

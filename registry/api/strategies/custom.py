@@ -22,7 +22,7 @@ from registry.schema.field import FieldError, invalid
 from registry.schema.objectmeta.decoding import decode_object_meta, drop_malformed
 from registry.schema.objectmeta.rules import (
     finalizer_warnings,
-    validate_common_meta_update,
+    validate_common_fields,
     validate_custom_meta,
     validate_custom_meta_update,
 )
@@ -180,7 +180,7 @@ class CustomStrategy(Strategy):
     def validate_update(self, new: Object, old: Object, warnings: list[str]) -> Sequence[FieldError]:
         metadata, before = with_revision(new, old), old["metadata"]
         if errors := self._type_errors(new):
-            common = validate_common_meta_update(metadata, before, namespaced=self.definition.namespaced)
+            common = validate_common_fields(metadata, before, namespaced=self.definition.namespaced)
             return [*common, *errors, *self._errors_of_another_kind(new, old, warnings)]
         errors = validate_custom_meta_update(metadata, before, namespaced=self.definition.namespaced)
         errors += self.schema.validate_update(new, old, scale_errors=scale_errors(self.version.scale, new))

@@ -58,7 +58,7 @@ def _merge_map(original: Object, patch: Object, fields: Fields) -> Object:
             name = _require_list(name, _DELETE_FROM, "primitive list")
         if value is None:
             result.pop(name, None)
-        elif name not in result or _kind(result[name]) is not _kind(value):
+        elif name not in result or type(result[name]) is not type(value):
             if not deletes:
                 _set(result, name, value)
         else:
@@ -232,7 +232,7 @@ def _require_list(name: str, directive: str, what: str) -> str:
 
 
 def _items_kind(*lists: list[Json]) -> type:
-    kinds = [_kind(item) for items in lists for item in items]
+    kinds = [type(item) for items in lists for item in items]
     if not kinds:
         raise StrategicPatchError("no elements in any of the given slices")
     if kinds[0] is list:
@@ -240,10 +240,6 @@ def _items_kind(*lists: list[Json]) -> type:
     if any(kind is not kinds[0] for kind in kinds):
         raise StrategicPatchError(f"list element types are not identical: {go_plain(list(lists))}")
     return kinds[0]
-
-
-def _kind(value: Json) -> type:
-    return type(value)
 
 
 def _itself(item: Json) -> Any:

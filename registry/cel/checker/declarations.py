@@ -59,26 +59,14 @@ FORMATS: Final = tuple(
 
 def _comparisons() -> str:
     """`<` and the other comparisons: each type with itself, and numbers with each other."""
-    pairs = [
-        ("bool", "bool"),
-        ("int", "int"),
-        ("int", "double"),
-        ("int", "uint"),
-        ("uint", "uint"),
-        ("uint", "double"),
-        ("uint", "int"),
-        ("double", "double"),
-        ("double", "int"),
-        ("double", "uint"),
-        ("string", "string"),
-        ("bytes", "bytes"),
-        ("timestamp", "timestamp"),
-        ("duration", "duration"),
-    ]
+    pairs = """
+    bool,bool int,int int,double int,uint uint,uint uint,double uint,int double,double double,int double,uint
+    string,string bytes,bytes timestamp,timestamp duration,duration
+    """.split()
     lines = []
     for function, word in (("_<_", "less"), ("_<=_", "less_equals"), ("_>_", "greater"), ("_>=_", "greater_equals")):
         lines.append(function)
-        for left, right in pairs:
+        for left, right in (pair.split(",") for pair in pairs):
             a, b = (_WIDE.get(name, name) for name in (left, right))
             lines.append(f"    {word}_{a if left == right else f'{a}_{b}'}: ({left}, {right}) -> bool")
     return "\n".join(lines)

@@ -316,21 +316,10 @@ def _complaint(text: str) -> str:
     match = _LOCAL_TIME.match(text)
     if match is not None:
         return f": extra text: {quote_time(text[match.end() :])}"
-    for length, part in (
-        (4, "2006"),
-        (5, "-"),
-        (7, "01"),
-        (8, "-"),
-        (10, "02"),
-        (11, "T"),
-        (13, "15"),
-        (14, ":"),
-        (16, "04"),
-        (17, ":"),
-        (19, "05"),
-    ):
-        start = length - len(part)
-        actual = text[start:length]
+    start = 0
+    for part in re.findall(r"\d+|\D", layout):
+        actual = text[start : start + len(part)]
         if not (actual == part if not part.isdigit() else actual.isdecimal() and len(actual) == len(part)):
             return f" as {quote_time(layout)}: cannot parse {quote_time(text[start:])} as {quote_time(part)}"
+        start += len(part)
     return ": out of range"

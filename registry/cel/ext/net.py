@@ -8,14 +8,13 @@ Follows apiserver pkg/cel/library/{ip,cidr}.go and pkg/cel/{ip,cidr}.go.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from ipaddress import IPv6Address
 from typing import Final
 
 from registry.cel.common.caching import cache_by_text
 from registry.cel.common.values import EvalError, Opaque, TypeValue, Value, no_such_overload, register_type, size_of
 from registry.cel.ext.conversions import TYPE_NAMES
-from registry.cel.ext.table import STRING_FACTOR, Cost, function, member, mismatch, traversal
+from registry.cel.ext.table import STRING_FACTOR, Cost, can_parse, function, member, mismatch, traversal
 from registry.codec.go_netip import AddressError, parse_addr
 from registry.codec.go_text import go_quote
 
@@ -147,20 +146,12 @@ def ip(value: str) -> Ip:
 
 @function("isIP", 1, of=(str,), cost=traversal())
 def is_ip(value: str) -> bool:
-    return _is(value, parse_ip)
+    return can_parse(parse_ip, value)
 
 
 @function("isCIDR", 1, of=(str,), cost=traversal())
 def is_cidr(value: str) -> bool:
-    return _is(value, parse_cidr)
-
-
-def _is(value: str, parse: Callable[[str], Opaque]) -> bool:
-    try:
-        parse(value)
-    except EvalError:
-        return False
-    return True
+    return can_parse(parse_cidr, value)
 
 
 @function("ip.isCanonical", 1, of=(str,), cost=traversal(2))

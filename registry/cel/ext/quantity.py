@@ -13,7 +13,7 @@ from typing import Final
 
 from registry.cel.common.caching import cache_by_text
 from registry.cel.common.values import INT_MAX, INT_MIN, EvalError, Opaque, TypeValue, Value, register_type
-from registry.cel.ext.table import function, member, mismatch, traversal
+from registry.cel.ext.table import can_parse, function, member, mismatch, traversal
 
 QUANTITY: Final = TypeValue("kubernetes.Quantity")
 
@@ -135,11 +135,7 @@ def quantity(value: str) -> Quantity:
 
 @function("isQuantity", 1, of=(str,), cost=traversal())
 def is_quantity(value: str) -> bool:
-    try:
-        parse_quantity(value)
-    except EvalError:
-        return False
-    return True
+    return can_parse(parse_quantity, value)
 
 
 @function("sign", 1, of=(Quantity,))

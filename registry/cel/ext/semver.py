@@ -9,7 +9,7 @@ from typing import Final
 
 from registry.cel.common.caching import cache_by_text
 from registry.cel.common.values import EvalError, Opaque, TypeValue, Value, register_type
-from registry.cel.ext.table import function, member, mismatch, traversal
+from registry.cel.ext.table import can_parse, function, member, mismatch, traversal
 from registry.codec.go_text import go_quote
 
 SEMVER: Final = TypeValue("kubernetes.Semver")
@@ -133,11 +133,7 @@ def semver(value: Value, normalize: Value = False) -> Semver:
 def is_semver(value: Value, normalize: Value = False) -> bool:
     if type(value) is not str or type(normalize) is not bool:
         raise mismatch("isSemver", value)
-    try:
-        parse_semver(normalize_text(value) if normalize else value)
-    except EvalError:
-        return False
-    return True
+    return can_parse(lambda text: parse_semver(normalize_text(text) if normalize else text), value)
 
 
 def _part(value: Semver, position: int) -> int:

@@ -96,6 +96,15 @@ def mismatch(name: str, *arguments: Value) -> EvalError:
     return EvalError(f"no such overload: {name}({', '.join(type_of(a).name for a in arguments)})")
 
 
+def can_parse(parse: Callable[[str], object], text: str) -> bool:
+    """Whether `parse` raises no EvalError."""
+    try:
+        parse(text)
+    except EvalError:
+        return False
+    return True
+
+
 def elements_of(name: str, value: Value, *others: Value) -> list[Value]:
     """The elements of the list that `name` is called on. Raises EvalError for anything else."""
     if not is_list(value):

@@ -14,7 +14,7 @@ from registry.cel.common.maps import Map
 from registry.cel.common.values import EvalError, Opaque, TypeValue, Value, register_type
 from registry.cel.ext.conversions import TYPE_NAMES
 from registry.cel.ext.strings import CHARACTERS
-from registry.cel.ext.table import function, member, traversal
+from registry.cel.ext.table import can_parse, function, member, traversal
 from registry.codec import go_url
 
 URL: Final = TypeValue("kubernetes.URL")
@@ -69,11 +69,7 @@ def url(value: str) -> UrlValue:
 
 @function("isURL", 1, of=(str,))
 def is_url(value: str) -> bool:
-    try:
-        parse_request_uri(value)
-    except EvalError:
-        return False
-    return True
+    return can_parse(parse_request_uri, value)
 
 
 @member("getScheme", 1, of=(UrlValue,))

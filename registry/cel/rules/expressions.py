@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 from registry.cel.checker.checked import Checked
 from registry.cel.checker.checker import check
@@ -50,16 +50,13 @@ class RuleExpression:
         return max(self.checked.parsed.size, len(self.text) // 2)
 
 
-class ExpressionKind:
+class ExpressionKind(NamedTuple):
     """The use of an expression: the type it must have, and the prefixes of its errors."""
 
-    __slots__ = ("compilation", "program", "type", "wrong_type")
-
-    def __init__(self, of: Type, wrong_type: str, compilation: str, program: str) -> None:
-        self.type = of
-        self.wrong_type = wrong_type
-        self.compilation = compilation
-        self.program = program
+    type: Type
+    wrong_type: str
+    compilation: str
+    program: str
 
 
 RULE: Final = ExpressionKind(

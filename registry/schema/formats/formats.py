@@ -16,8 +16,10 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from registry.codec.go_time import ORDINARY_SECONDS
+from registry.schema.checks import always
 from registry.schema.formats.mail import is_email
 from registry.schema.formats.net import is_cidr, is_hostname, is_ipv4, is_ipv6, is_mac, is_request_uri
+from registry.schema.goduration import UNITS
 
 Check = Callable[[str], bool]
 
@@ -167,16 +169,6 @@ _go_duration = re.compile(r"[-+]?(?:0|(?:(?:\d++(?:\.\d*+)?|\.\d++)(?:ns|us|µs|
 _go_duration_part = re.compile(r"(\d*)(?:\.(\d*))?([a-zµμ]+)", re.ASCII)
 # Possessive, and anchored at the start of a run of digits: otherwise a long run would take quadratic time.
 _scala_duration = re.compile(r"(?<![0-9])([0-9]++)[\t\n\f\r ]*+([A-Za-zµ]+)")
-_NANOSECONDS = {
-    "ns": 1,
-    "us": 10**3,
-    "µs": 10**3,
-    "μs": 10**3,
-    "ms": 10**6,
-    "s": 10**9,
-    "m": 60 * 10**9,
-    "h": 3600 * 10**9,
-}
 _SHORT_UNITS = frozenset({"ns", "us", "µs", "ms", "s", "m", "h", "hr", "d", "w", "wk"})
 _LONG_UNITS = ("nano", "micro", "milli", "sec", "min", "hour", "day", "week")
 
@@ -199,7 +191,7 @@ def _fits_duration(text: str) -> bool:
     total = 0
     for part in _go_duration_part.finditer(text):
         whole, decimals, unit = part.groups("")
-        nanoseconds = _NANOSECONDS[unit]
+        nanoseconds = UNITS[unit]
         total += _number(whole) * nanoseconds
         if decimals:
             total += int(decimals[:18].ljust(18, "0")) * nanoseconds // 10**18
@@ -215,10 +207,6 @@ def _number(digits: str) -> int:
         if len(digits) >= 20:
             return 1 << 63
     return int(digits or "0")
-
-
-def _anything(text: str) -> bool:
-    return True
 
 
 CHECKS: Mapping[str, Check] = MappingProxyType(
@@ -243,7 +231,7 @@ CHECKS: Mapping[str, Check] = MappingProxyType(
         "hexcolor": _is_hex_color,
         "rgbcolor": _is_rgb_color,
         "byte": _is_base64,
-        "password": _anything,
+        "password": always,
         "date": _is_date,
         "duration": _is_duration,
         "datetime": _is_date_time,

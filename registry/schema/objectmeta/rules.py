@@ -99,12 +99,9 @@ def finalizer_name_errors(meta: Meta) -> list[FieldError]:
 
     Only kinds of the core and RBAC groups check it (kubernetes pkg/apis/core/validation, ValidateObjectMeta).
     """
+    why = "name is neither a standard finalizer name nor is it fully qualified"
     return [
-        invalid(
-            f"metadata.finalizers[{position}]",
-            finalizer,
-            "name is neither a standard finalizer name nor is it fully qualified",
-        )
+        invalid(f"metadata.finalizers[{position}]", finalizer, why)
         for position, finalizer in enumerate(meta.get("finalizers") or ())
         if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS
     ]
@@ -134,29 +131,19 @@ def validate_update_thrice(new: Meta, old: Meta, *, namespaced: bool, own_once: 
     return common + (_each_once(update) if own_once else update)
 
 
-def validate_common_meta_update(new: Meta, old: Meta, *, namespaced: bool) -> list[FieldError]:
-    """The errors of the checks common to all updates, which an object of another kind passes, too."""
-    return _common_errors(new, old, namespaced=namespaced)[0]
-
-
 def _common_errors(new: Meta, old: Meta, *, namespaced: bool) -> tuple[list[FieldError], list[FieldError]]:
     """Returns the errors of rest.validateCommonFields, and those of them that are about the update.
 
     The rules of a new object, with any path segment as a name, come before those of an update.
     """
     errors = validate_object_meta(new, namespaced=namespaced, name_function=name_is_path_segment)
-    update = _update_errors(new, old, errors)
+    # If there are none, all rules that look at the new object alone hold.
+    update = validate_object_meta_update(new, old) if errors else _transition(new, old, "metadata")
     return errors + update, update
 
 
 def _each_once(errors: list[FieldError]) -> list[FieldError]:
     return list({error.message(): error for error in errors}.values()) if len(errors) > 1 else errors
-
-
-def _update_errors(new: Meta, old: Meta, found: list[FieldError]) -> list[FieldError]:
-    """The errors of validate_object_meta_update. `found` are those of validate_object_meta, which has all rules that
-    look at the new object alone."""
-    return validate_object_meta_update(new, old) if found else _transition(new, old, "metadata")
 
 
 def _transition(new: Meta, old: Meta, path: str) -> list[FieldError]:
@@ -188,9 +175,9 @@ _IMMUTABLE: tuple[tuple[str, Any], ...] = (
 
 
 def validate_common_fields(new: Meta, old: Meta, *, namespaced: bool) -> list[FieldError]:
-    """The checks of every update that precede the type's own strategy (rest.validateCommonFields)."""
-    errors = validate_object_meta(new, namespaced=namespaced, name_function=name_is_path_segment)
-    return errors + _update_errors(new, old, errors)
+    """The checks of every update that precede the type's own strategy (rest.validateCommonFields), which an object of
+    another kind passes, too."""
+    return _common_errors(new, old, namespaced=namespaced)[0]
 
 
 def finalizer_warnings(new: Meta, old: Meta | None) -> list[str]:
