@@ -130,19 +130,8 @@ for _kind in (CelAuthorizer, GroupCheck, PathCheck, ResourceCheck, AuthorizerDec
 def request_check(decisions: Decisions, request: Mapping[str, Any]) -> ResourceCheck:
     """`authorizer.requestResource`: the check of the request's own resource."""
     resource = request["requestResource"]
-    return ResourceCheck(
-        decisions,
-        AuthorizerQuestion(
-            None,
-            "",
-            "",
-            resource["group"],
-            resource["resource"],
-            request.get("requestSubResource", ""),
-            request.get("namespace", ""),
-            request.get("name", ""),
-        ),
-    )
+    rest = [request.get(name, "") for name in ("requestSubResource", "namespace", "name")]
+    return ResourceCheck(decisions, AuthorizerQuestion(None, "", "", resource["group"], resource["resource"], *rest))
 
 
 @member("path", 2, of=(CelAuthorizer, str))

@@ -6,8 +6,9 @@ no type. Follows apiserver pkg/admission/plugin/policy/validating/typechecking.g
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any, Final, NamedTuple
 
 from registry.admission.environment import Scope, check_text
@@ -67,7 +68,7 @@ def _kinds(spec: Json, resolve: Resolve) -> list[TypedKind]:
             continue
         resources = sorted(text for text in rule.get("resources") or () if "*" not in text and "/" not in text)
         count = 0
-        for group, version, resource in _product(groups, versions, resources):
+        for group, version, resource in product(sorted(groups), sorted(versions), resources):
             kind = resolve(group, version, resource)
             if kind is None:
                 continue
@@ -76,15 +77,6 @@ def _kinds(spec: Json, resolve: Resolve) -> list[TypedKind]:
             if count == _MAX_KINDS:
                 return [kinds[key] for key in sorted(kinds)]
     return [kinds[key] for key in sorted(kinds)]
-
-
-def _product(
-    groups: Sequence[str], versions: Sequence[str], resources: Sequence[str]
-) -> Iterable[tuple[str, str, str]]:
-    for group in sorted(groups):
-        for version in sorted(versions):
-            for resource in resources:
-                yield group, version, resource
 
 
 def _scope(spec: Json, kind: TypedKind, params: TypedKind | None) -> Scope:

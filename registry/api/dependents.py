@@ -38,6 +38,11 @@ class DeletedObject:
     uid: Uid
     owners: Sequence[Reference] = ()
 
+    @staticmethod
+    def of(group: str, kind: str, metadata: Object, uid: Uid) -> DeletedObject:
+        namespace, name = metadata.get("namespace") or "", metadata.get("name") or ""
+        return DeletedObject(group, kind, namespace, name, uid, metadata.get("ownerReferences") or ())
+
 
 class Dependents(Protocol):
     """Methods return at once; the work continues in the background."""

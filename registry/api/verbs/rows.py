@@ -118,7 +118,8 @@ async def remove(
         **effects_of(served.strategy, last, last),
     )
     committed = await request.commit(write)
-    _notify_deleted(request, last, Uid(row.uid))
+    deleted = DeletedObject.of(served.kind.group, served.kind.name, last["metadata"], Uid(row.uid))
+    request.backend.events.notify_gone(request.tenant, deleted)
     if served.namespaced and request.namespace not in request.catalog.unbounded_namespaces:
         # It may have counted towards quotas.
         request.backend.enqueue(request.tenant, QUOTAS, ObjectKey(f"{request.namespace}/"))
@@ -160,16 +161,3 @@ def _begins(new: Object, old: Object) -> bool:
     return any(
         f in (new.get("finalizers") or ()) and f not in (old.get("finalizers") or ()) for f in (FOREGROUND, ORPHAN)
     )
-
-
-def _notify_deleted(request: ResourceRequest, obj: Object, uid: Uid) -> None:
-    metadata, kind = obj["metadata"], request.served.kind
-    deleted = DeletedObject(
-        kind.group,
-        kind.name,
-        metadata.get("namespace") or "",
-        metadata.get("name") or "",
-        uid,
-        metadata.get("ownerReferences") or (),
-    )
-    request.backend.events.notify_gone(request.tenant, deleted)

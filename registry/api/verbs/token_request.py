@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from registry.api.admission.namespace_lifecycle import require_active_namespace
 from registry.api.answers import DocumentAnswer
-from registry.api.errors import Qualified, bad_request, conflict, invalid, not_found
+from registry.api.errors import Qualified, bad_request, conflict, invalid, not_found, refused_key
 from registry.api.ownership import field_manager_of
 from registry.api.request import Body, CatalogStale, ResourceRequest
 from registry.api.served import Object, Served
@@ -21,7 +21,6 @@ from registry.api.verbs.computed import ComputedOperation, compute
 from registry.api.verbs.pipeline import Draft, Outcome, Start
 from registry.authentication.tokens.service_accounts import SECRETS, SERVICE_ACCOUNTS, AccountReference, BoundReference
 from registry.builtin import token_request_definition
-from registry.codec.go_text import go_quote
 from registry.flowcontrol.evaluation import evaluate
 from registry.schema.field import FieldError
 from registry.schema.field import invalid as invalid_field
@@ -155,10 +154,8 @@ async def _bound_reference(request: ResourceRequest, ref: dict[str, Any] | None)
     group, _, version = api_version.rpartition("/") if api_version.count("/") < 2 else ("", "", "")
     if group or (kind not in _ABSENT and kind != "Secret"):
         raise bad_request(f"cannot bind token to object of type {group}/{version}, Kind={kind}")
-    if not name:
-        raise bad_request("Name parameter required.")
-    if problems := name_is_path_segment(name):
-        raise bad_request(f"Name parameter invalid: {go_quote(name)}: {';'.join(problems)}")
+    if (problems := name_is_path_segment(name)) or not name:
+        raise refused_key(name, problems)
     if kind in _ABSENT:
         raise not_found(Qualified(_ABSENT[kind]), name)
     row, _state = await request.backend.store.load(request.tenant, SECRETS, ObjectKey(f"{request.namespace}/{name}"))

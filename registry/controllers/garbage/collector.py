@@ -355,15 +355,7 @@ class Collector:
         catalog = await self._backend.catalogs.get(missed.tenant)
         served = served_by_name(catalog, missed.resource)
         group, kind = (served.kind.group, served.kind.name) if served else (missed.resource.partition(".")[2], "")
-        metadata = await metadata_of(missed.last_body or "")
-        return DeletedObject(
-            group,
-            kind,
-            metadata.get("namespace") or "",
-            metadata.get("name") or "",
-            missed.uid,
-            metadata.get("ownerReferences") or (),
-        )
+        return DeletedObject.of(group, kind, await metadata_of(missed.last_body or ""), missed.uid)
 
 
 def _size(deleted: DeletedObject) -> int:

@@ -97,7 +97,7 @@ class Rewriting:
         after = ObjectKey("")
         while True:
             served = self._served(catalog)
-            rows = await self._outdated_rows(served, after)
+            rows = await self._outdated_rows(served, self._schema(served), after, _READ)
             if not rows:
                 return
             for batch in _batches(rows):
@@ -116,14 +116,7 @@ class Rewriting:
         """Returns the outcome after `run`, by the current definition. Raises StillOutdated, ResourceGone."""
         catalog = await self.client.catalog()
         served = self._served(catalog)
-        left = await self.client.backend.store.rewrites.outdated_rows(
-            self.client.tenant,
-            served.resource_name,
-            version=served.version.name,
-            schema=None,
-            after=ObjectKey(""),
-            limit=1,
-        )
+        left = await self._outdated_rows(served, None, ObjectKey(""), 1)
         first = next(iter(self._failures.values()), None)
         outcome = RewriteOutcome(served.definition, self.rewritten, len(self._failures), first)
         if left and outcome.failure is None:
@@ -133,12 +126,13 @@ class Rewriting:
     async def remaining(self) -> int:
         """Returns how many rows are to be examined. Raises ResourceGone."""
         served = self._served(await self.client.catalog())
+        tenant, resource, version = self.client.tenant, served.resource_name, served.version.name
         return await self.client.backend.store.rewrites.count_outdated(
-            self.client.tenant,
-            served.resource_name,
-            version=served.version.name,
-            schema=served.identity if self.whole else None,
+            tenant, resource, version=version, schema=self._schema(served)
         )
+
+    def _schema(self, served: Served) -> int | None:
+        return served.identity if self.whole else None
 
     def _served(self, catalog: TenantCatalog) -> Served:
         definition = catalog.definition(self.group, self.plural)
@@ -146,15 +140,10 @@ class Rewriting:
             raise ResourceGone
         return catalog.at_storage_version(definition)
 
-    async def _outdated_rows(self, served: Served, after: ObjectKey) -> list[Row]:
-        schema = served.identity if self.whole else None
+    async def _outdated_rows(self, served: Served, schema: int | None, after: ObjectKey, limit: int) -> list[Row]:
+        tenant, resource, version = self.client.tenant, served.resource_name, served.version.name
         return await self.client.backend.store.rewrites.outdated_rows(
-            self.client.tenant,
-            served.resource_name,
-            version=served.version.name,
-            schema=schema,
-            after=after,
-            limit=_READ,
+            tenant, resource, version=version, schema=schema, after=after, limit=limit
         )
 
     async def _rewrite(self, catalog: TenantCatalog, served: Served, rows: Sequence[Row]) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -90,10 +89,7 @@ class Migrator:
                 await self._enqueue_mixed(leader)
                 await asyncio.sleep(self._settings.check_seconds)
         finally:
-            # Lets another process take over before the lease expires.
-            with contextlib.suppress(StoreError, TimeoutError):
-                async with asyncio.timeout(1):
-                    await leader.release()
+            await leader.release()
 
     async def _enqueue_mixed(self, leader: Leader) -> None:
         try:
