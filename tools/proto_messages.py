@@ -3,7 +3,8 @@
     python -m tools.proto_messages KUBERNETES/staging/src/k8s.io > registry/codec/protobuf/messages.txt
 
 Reads the `generated.proto` of each API group. The names are those of JSON, which differ from those in the proto files
-for the fields of `RENAMED`; a field of `INLINE` is part of its message in JSON.
+for the fields of `RENAMED`; a field of `INLINE` is part of its message in JSON. What a version of `SHARING` has as
+another one stands once; `+List` behind a message stands for its list, if that has metadata and items as lists have.
 """
 
 from __future__ import annotations
@@ -61,6 +62,14 @@ RENAMED: Mapping[tuple[str, str], str] = {
 }
 INLINE = frozenset({("NamedRuleWithOperations", "ruleWithOperations"), ("RuleWithOperations", "rule")})
 
+# Packages whose messages are those of another, where these have the same fields.
+SHARING: Mapping[str, str] = {
+    "k8s.io.apiextensions_apiserver.pkg.apis.apiextensions.v1beta1": (
+        "k8s.io.apiextensions_apiserver.pkg.apis.apiextensions.v1"
+    )
+}
+
+_LIST_META = "k8s.io.apimachinery.pkg.apis.meta.v1.ListMeta"
 _PACKAGE = re.compile(r"^package (\S+);", re.MULTILINE)
 _MESSAGE = re.compile(r"^message (\w+) \{(.*?)^\}", re.MULTILINE | re.DOTALL)
 _FIELD = re.compile(r"^\s*(?:(optional|repeated) )?(map<\w+, *\S+>|\S+) (\w+) = (\d+);", re.MULTILINE)
@@ -75,7 +84,7 @@ class Field(NamedTuple):
 
 def main() -> None:
     sources = Path(sys.argv[1])
-    messages = dict(_messages(sources))
+    messages = _shared(dict(_messages(sources)))
     wanted = [
         name
         for folder, kinds in ROOTS.items()
@@ -83,8 +92,10 @@ def main() -> None:
         for name in (f"{_package(sources / folder)}.{kind}", f"{_package(sources / folder)}.{kind}List")
         if name in messages
     ]
-    for name in sorted(_closure(messages, wanted), key=_key):
-        print(_key(name))
+    found = _closure(messages, wanted)
+    listed = {name for name in found if messages.get(f"{name}List") == _list_of(name)}
+    for name in sorted(found - {f"{name}List" for name in listed}, key=_key):
+        print(_key(name) + (" +List" if name in listed else ""))
         for field in messages[name]:
             *label, type_ = field.type.split()
             print(f"  {field.number} {field.name}", *label, type_ if type_ in _SCALARS else _key(type_))
@@ -107,6 +118,32 @@ def _messages(sources: Path) -> Iterator[tuple[str, list[Field]]]:
                 f"{package[1]}.{message[1]}",
                 [_field(package[1], message[1], found) for found in _FIELD.finditer(message[2])],
             )
+
+
+def _list_of(name: str) -> list[Field]:
+    return [Field(1, "metadata", _LIST_META), Field(2, "items", f"repeated {name}")]
+
+
+def _shared(messages: dict[str, list[Field]]) -> dict[str, list[Field]]:
+    """The messages, whose fields refer to those of the package that theirs shares, where these are the same."""
+    twins = {
+        name: f"{SHARING[package]}.{kind}"
+        for name in messages
+        for package, _, kind in [name.rpartition(".")]
+        if package in SHARING and f"{SHARING[package]}.{kind}" in messages
+    }
+    differing: set[str] = set()
+
+    def shared(type_: str) -> str:
+        *label, name = type_.split()
+        return " ".join([*label, name if name in differing else twins.get(name, name)])
+
+    def with_shared(name: str) -> list[Field]:
+        return [field._replace(type=shared(field.type)) for field in messages[name]]
+
+    while found := {name for name, twin in twins.items() if with_shared(name) != messages[twin]} - differing:
+        differing |= found  # and so do the messages that have them
+    return {name: with_shared(name) for name in messages}
 
 
 def _field(package: str, message: str, found: re.Match[str]) -> Field:

@@ -37,7 +37,11 @@ _COMMON: Final = frozenset(
     ("APIGroup", "APIGroupList", "APIResourceList", "APIVersions", "DeleteOptions", "Status", "WatchEvent")
 )
 # Versions that share the messages of another where they have none of their own.
-_SAME_AS: Final = {"meta.k8s.io/v1beta1": _META, "storagemigration.k8s.io/v1": "storagemigration.k8s.io/v1beta1"}
+_SAME_AS: Final = {
+    "apiextensions.k8s.io/v1beta1": "apiextensions.k8s.io/v1",
+    "meta.k8s.io/v1beta1": _META,
+    "storagemigration.k8s.io/v1": "storagemigration.k8s.io/v1beta1",
+}
 
 
 def kind_key(api_version: str, kind: str) -> str | None:
@@ -83,7 +87,10 @@ def _facts() -> Mapping[str, list[_Field]]:
     text = resources.files(__package__).joinpath("messages.txt").read_text(encoding="utf-8")
     for line in text.splitlines():
         if not line.startswith(" "):
-            fields = facts[line] = []
+            key, _, listed = line.partition(" ")
+            fields = facts[key] = []
+            if listed:  # "+List": the kind has a list
+                facts[f"{key}List"] = [(1, "metadata", "", f"{_META}/ListMeta"), (2, "items", "repeated", key)]
             continue
         number, name, *label, type_ = line.split()
         fields.append((int(number), name, label[0] if label else "", type_))
