@@ -1,11 +1,13 @@
 """Fair queuing across tenants: a tenant that floods the server only delays its own requests.
 
 A process serves requests on one thread. While a tenant is alone its requests are exempt: they start as they arrive.
-While several are present, each holds few seats at a time, and requests start round-robin by tenant; the others wait for
-a seat of their tenant. So a request waits for a few requests of each other tenant, not for a whole flood. A seat is
-released when the request is answered, or after a few milliseconds: a request that waits for the database, a webhook or
-a slow client delays no other request, not even of its own tenant. Lists hold seats longer, because they also load the
-database.
+While several are present, each request holds a seat. A tenant's first one is free for it at any time, so a request
+waits for few others, not for a whole flood. Further ones of a tenant, up to its share of all seats, start when the
+short requests of other tenants that were in progress have been answered: so a flood lets others go first, and still has
+enough in progress to share queries and commits. The others wait for a seat of their tenant. A seat is released when the
+request is answered, or after a few milliseconds: a request that waits for the database, a webhook or a slow client
+delays no other request, not even of its own tenant. Lists hold seats longer, and several at a time, because they also
+load the database.
 
 Long requests run in time slices (registry/flowcontrol/time_slice.py), one per iteration of the event loop. Before each
 slice, the short requests of other tenants in progress are answered; later ones are not waited for. Watches that have
@@ -30,9 +32,13 @@ from registry.flowcontrol.time_slice import SHARED_SLICE_SECONDS, SLICE_SECONDS
 PRESENT_SECONDS: Final = 0.1
 # For this long after it, long evaluations are kept off the event loop for the tenant's sake.
 NEIGHBOUR_SECONDS: Final = 30.0
-# Concurrent requests of a tenant while several tenants are present, and how long a request counts as in progress.
-SEATS_PER_TENANT: Final = 1
+# Requests in progress while several tenants are present, and how long one counts as that.
+SEATS: Final = 16
+# Further requests of a tenant that start in one iteration of the event loop.
+_MORE_IN_A_ROW: Final = 4
 SEAT_SECONDS: Final = 0.005
+# What a list takes of them: beside one of another tenant each has one at a time, and a get.
+LIST_SEATS: Final = 7
 LIST_SEAT_SECONDS: Final = 0.05
 # Waiting requests per tenant; beyond that the answer is 429 at once.
 MAX_WAITING: Final = 2_000
@@ -58,11 +64,12 @@ _UNKNOWN: Final = "?"
 class Seat:
     """A request's seat: until when it counts as in progress, and as a short request, by the queue's clock."""
 
-    __slots__ = ("number", "reads", "short_until", "tenant", "until")
+    __slots__ = ("number", "reads", "short_until", "tenant", "until", "width")
 
     def __init__(self, tenant: str, now: float, held: float) -> None:
         self.tenant = tenant
         self.reads = True
+        self.width = 1 if held <= SEAT_SECONDS else LIST_SEATS
         self.until = now + held
         self.short_until = now + SEAT_SECONDS  # or until it is released or yields
         self.number = 0  # of the seats that count as short, in the order in which they began to
@@ -83,14 +90,22 @@ class _Yielded(NamedTuple):
     resume: Callable[[], bool]
 
 
+class _QueuedRequest(NamedTuple):
+    """A request that waits for a seat: `grant` starts it, unless it `is_gone`."""
+
+    grant: Callable[[Seat], object]
+    is_gone: Callable[[], bool]
+    held: float
+
+
 class FairQueue:
     """The order in which requests start.
 
     Tenants are identified by the names in requests, since a lookup would be work that has to be queued itself. Names
     under which no request was ever authorized share the seats of one tenant, so that inventing names gains nothing.
 
-    Call `try_acquire` first, which does not wait; if it returns None, `acquire` waits. Every seat must be released.
-    `now` is in seconds, by `clock`.
+    Call `try_acquire` first, which does not wait; if it returns None, `acquire` or `acquire_later` waits. Every seat
+    must be released. `now` is in seconds, by `clock`.
     """
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
@@ -111,7 +126,9 @@ class FairQueue:
         self._short: deque[Seat] = deque()
         self._number = 0
         # The first tenant is served next.
-        self._waiting: OrderedDict[str, deque[tuple[asyncio.Future[Seat], float]]] = OrderedDict()
+        self._waiting: OrderedDict[str, deque[_QueuedRequest]] = OrderedDict()
+        # Tenants whose further requests wait for short ones of others.
+        self._offered: set[str] = set()
         self._renewal: asyncio.TimerHandle | None = None
         # Requests that have yielded, by tenant; the first tenant's first one continues next.
         self._yielded: OrderedDict[str, deque[_Yielded]] = OrderedDict()
@@ -148,7 +165,7 @@ class FairQueue:
                 self._shared_until = now + PRESENT_SECONDS
             self._last = tenant
             self._note_neighbour(tenant, now)
-        return None if tenant in self._waiting else self._take_seat(tenant, now, held)
+        return None if tenant in self._waiting else self._take_first(tenant, now, held)
 
     def _note_neighbour(self, tenant: str, now: float) -> None:
         if tenant == _UNKNOWN or tenant == self._last_known:
@@ -168,17 +185,30 @@ class FairQueue:
 
     async def acquire(self, name: str, held: float = SEAT_SECONDS) -> Seat:
         """Waits for a seat of the tenant. Raises TooManyRequests if too many requests are waiting."""
+        future: asyncio.Future[Seat] = asyncio.get_running_loop().create_future()
+        self.acquire_later(name, future.set_result, future.done, held)
+        try:
+            return await future
+        except asyncio.CancelledError:
+            if not future.cancelled():
+                self.release(future.result())
+            raise
+
+    def acquire_later(
+        self, name: str, grant: Callable[[Seat], object], is_gone: Callable[[], bool], held: float = SEAT_SECONDS
+    ) -> None:
+        """Calls `grant` with a seat of the tenant as soon as there is one, unless the request `is_gone` by then. Raises
+        TooManyRequests if too many requests are waiting."""
         tenant = self.owner(name)
         queue = self._waiting.get(tenant)
         if queue is None:
             queue = self._waiting[tenant] = deque()
         elif len(queue) >= MAX_WAITING:
             raise TooManyRequests
-        future: asyncio.Future[Seat] = asyncio.get_running_loop().create_future()
-        queue.append((future, held))
+        queue.append(_QueuedRequest(grant, is_gone, held))
+        self._offer_more(tenant)
         if self._renewal is None:
             self._renewal = asyncio.get_running_loop().call_later(SEAT_SECONDS, self._grant_seats_again)
-        return await future
 
     def release(self, seat: Seat) -> None:
         """Releases the seat of a request that has been answered, or is long-running."""
@@ -231,8 +261,10 @@ class FairQueue:
 
         A write waits only for reads: the writes of many tenants are committed together.
         """
-        if seat is not EXEMPT:
-            seat.reads = reads
+        if seat is EXEMPT:
+            return
+        seat.reads = reads
+        if self._yielded or self._is_preceded(seat.tenant, self._number, not reads, self._clock()):
             await self.yield_now(seat.tenant, seat, for_reads=not reads)
             seat.short_until = self._clock() + SEAT_SECONDS
             self._note_short(seat)
@@ -256,7 +288,7 @@ class FairQueue:
         left = self._resumed
         while left and self._yielded:
             tenant, queue = next(iter(self._yielded.items()))
-            if self._has_to_wait(queue[0], now):
+            if self._is_preceded(*queue[0][:3], now):
                 # Try again when it may have ended, or no longer counts as short.
                 self._later = asyncio.get_running_loop().call_later(SEAT_SECONDS / 4, self._resume_next)
                 return
@@ -269,14 +301,14 @@ class FairQueue:
         if self._yielded:
             self._resume_soon()
 
-    def _has_to_wait(self, yielded: _Yielded, now: float) -> bool:
-        """Returns whether a short request goes first."""
+    def _is_preceded(self, tenant: str, number: int, for_reads: bool, now: float) -> bool:
+        """Returns whether short requests of other tenants up to this seat are in progress; `for_reads`: reads."""
         short = self._short
         while short and short[0].short_until < now:
             short.popleft()
         for seat in short:
-            is_before = seat.number <= yielded.number and seat.tenant != yielded.tenant
-            if is_before and seat.short_until >= now and (seat.reads or not yielded.for_reads):
+            is_before = seat.number <= number and seat.tenant != tenant
+            if is_before and seat.short_until >= now and (seat.reads or not for_reads):
                 return True
         return False
 
@@ -285,18 +317,56 @@ class FairQueue:
         seat.number = self._number
         self._short.append(seat)
 
-    def _take_seat(self, tenant: str, now: float, held: float) -> Seat | None:
+    def _take_first(self, tenant: str, now: float, held: float) -> Seat | None:
+        """Returns a seat if the tenant has none."""
         seats = self._taken.get(tenant)
-        if seats is None:
-            seats = self._taken[tenant] = []
-        while seats and seats[0].until < now:
-            del seats[0]
-        if len(seats) >= SEATS_PER_TENANT:
+        if seats is not None and any(taken.until >= now for taken in seats):
             return None
         seat = Seat(tenant, now, held)
-        seats.append(seat)
+        self._taken[tenant] = [seat]
         self._note_short(seat)
         return seat
+
+    def _take_more(self, tenant: str, now: float, held: float) -> Seat | None:
+        """Returns another seat if it is within the tenant's share."""
+        seats = [taken for taken in self._taken.get(tenant, ()) if taken.until >= now]
+        if not seats:
+            return self._take_first(tenant, now, held)
+        seat = Seat(tenant, now, held)
+        if sum([taken.width for taken in seats]) + seat.width > SEATS // len(self._taken):
+            return None
+        seat.short_until = 0.0  # others do not wait for it
+        self._taken[tenant] = [*seats, seat]
+        return seat
+
+    def _offer_more(self, tenant: str) -> None:
+        """Grants seats to waiting requests of the tenant when short requests of others, now in progress, are over."""
+        if tenant not in self._offered:
+            self._offered.add(tenant)
+            self._yield(tenant, partial(self._grant_more, tenant))
+
+    def _grant_more(self, tenant: str) -> bool:
+        self._offered.discard(tenant)
+        granted = self._grant(tenant, self._clock(), self._take_more, _MORE_IN_A_ROW)
+        if granted == _MORE_IN_A_ROW and tenant in self._waiting:
+            self._offer_more(tenant)
+        return granted > 0
+
+    def _grant(self, tenant: str, now: float, take: Callable[[str, float, float], Seat | None], most: int) -> int:
+        """Gives seats to waiting requests of the tenant, and returns to how many."""
+        queue, granted = self._waiting.get(tenant), 0
+        while queue and granted < most:
+            if queue[0].is_gone():
+                queue.popleft()
+                continue
+            seat = take(tenant, now, queue[0].held)
+            if seat is None:
+                break
+            queue.popleft().grant(seat)
+            granted += 1
+        if queue is not None and not queue:
+            del self._waiting[tenant]
+        return granted
 
     def _grant_seats_again(self) -> None:
         """Repeats while requests wait, because seats also expire."""
@@ -306,15 +376,21 @@ class FairQueue:
             self._renewal = asyncio.get_running_loop().call_later(SEAT_SECONDS, self._grant_seats_again)
 
     def _grant_seats(self) -> None:
-        """Gives free seats to waiting requests, round-robin by tenant."""
+        """Gives each tenant that has no seat one, and offers more. A tenant that is alone again needs none: a few of
+        its requests start in an iteration of the event loop."""
         now = self._clock()
+        if now > self._shared_until:
+            left = _EXEMPT_IN_A_ROW
+            for tenant in [*self._waiting]:
+                left -= self._grant(tenant, now, _exempt, left)
+            if self._waiting:
+                asyncio.get_running_loop().call_soon(self._grant_seats)
+            return
         for tenant in [*self._waiting]:
-            queue = self._waiting[tenant]
-            while queue and queue[0][0].done():
-                queue.popleft()  # its client has gone
-            if queue and (seat := self._take_seat(tenant, now, queue[0][1])) is not None:
-                queue.popleft()[0].set_result(seat)
-            if queue:
-                self._waiting.move_to_end(tenant)
-            else:
-                del self._waiting[tenant]
+            self._grant(tenant, now, self._take_first, 1)
+            if tenant in self._waiting:
+                self._offer_more(tenant)
+
+
+def _exempt(_tenant: str, _now: float, _held: float) -> Seat:
+    return EXEMPT

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import __main__ as command
-from benchmarks import deliveries, report, schemas
+from benchmarks import deliveries, report, schemas, together
 from benchmarks.data import definition, thing
 from benchmarks.load import _read
 from registry.schema.compiled import compile_schema
@@ -90,6 +90,15 @@ def test_schemas_are_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     rows = {row["name"]: row["value"] for row in json.loads(kept.read_text())["rows"]}
     equal, different = (value for name, value in rows.items() if "equal" in name)
     assert equal < different
+
+
+@pytest.mark.slow
+def test_tenants_are_measured_together() -> None:
+    rows = together.measure([1, 2], seconds=0.2)
+    assert [(row["request"], row["tenants"], row["failed"]) for row in rows] == [
+        (kind, tenants, 0) for kind in ("create", "patch", "get") for tenants in (1, 2)
+    ]
+    assert all(row["rate"] > 0 for row in rows)
 
 
 @pytest.mark.slow

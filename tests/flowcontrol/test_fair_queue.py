@@ -87,6 +87,102 @@ async def test_a_seat_expires_after_its_time() -> None:
     assert (await asyncio.wait_for(waiting, 60)).tenant == "a"
 
 
+async def granted(turns: FairQueue, name: str, count: int, held: float = fairness.SEAT_SECONDS) -> list[fairness.Seat]:
+    """The seats that so many further requests of a tenant get while nothing else happens."""
+    seats: list[fairness.Seat] = []
+    for _ in range(count):
+        turns.acquire_later(name, seats.append, lambda: False, held)
+    await rounds(50)
+    return seats
+
+
+def waiting_for_the_database(turns: FairQueue, *names: str) -> None:
+    """Each of the tenants has a request in progress that is no longer short."""
+    for seat in present(turns, *names):
+        seat.short_until = 0.0
+
+
+@pytest.mark.parametrize("tenants", [2, 4, 5, 16, 40])
+async def test_tenants_share_the_seats(tenants: int) -> None:
+    """With one request at a time, two tenants that sent as many as they could wrote half as many objects as one."""
+    names = [f"t{number}" for number in range(tenants)]
+    turns = turns_of(*names)
+    waiting_for_the_database(turns, *names)
+    more = await granted(turns, "t0", 100)
+    assert len(more) + 1 == max(fairness.SEATS // tenants, 1)
+    if more:
+        turns.release(more[0])
+        count = len(more)
+        await rounds()
+        assert len(more) == count + 1
+
+
+async def test_further_requests_wait_for_short_ones_of_others() -> None:
+    turns = turns_of("quiet", "flood")
+    quiet, first = present(turns, "quiet", "flood")
+    more = await granted(turns, "flood", 10)
+    assert not more
+    turns.release(quiet)
+    await rounds()
+    assert more
+    first.short_until = 0.0
+    # Others do not wait for them in turn.
+    waiting_for_the_database(turns, "quiet")
+    assert await granted(turns, "quiet", 1)
+
+
+async def test_a_tenant_lists_once_at_a_time_and_gets_beside_it() -> None:
+    turns = turns_of("other", "a")
+    waiting_for_the_database(turns, "other")
+    assert turns.try_acquire("a", NOW, fairness.LIST_SEAT_SECONDS)
+    assert not await granted(turns, "a", 1, fairness.LIST_SEAT_SECONDS)
+    turns = turns_of("other", "a")
+    waiting_for_the_database(turns, "other")
+    assert turns.try_acquire("a", NOW, fairness.LIST_SEAT_SECONDS)
+    assert len(await granted(turns, "a", 5)) == 1
+
+
+async def test_a_tenant_that_is_alone_again_needs_no_seats() -> None:
+    """After a probe of its health, by nobody, a server held its only tenant to seats for as long as it was busy."""
+    now = NOW
+    turns = FairQueue(lambda: now)
+    turns.mark_known("a")
+    for name in ("a", "probe"):
+        turns.release(turns.try_acquire(name, now) or await turns.acquire(name))
+    held = turns.try_acquire("a", now)
+    assert held is not None
+    waiting = [asyncio.ensure_future(turns.begin("a", now)) for _ in range(100)]
+    await rounds()
+    assert not all(one.done() for one in waiting)
+    now += 2 * fairness.PRESENT_SECONDS
+    turns.release(held)
+    seats = await asyncio.wait_for(asyncio.gather(*waiting), 60)
+    assert seats.count(fairness.EXEMPT) > len(seats) - fairness.SEATS
+    assert turns.try_acquire("a", now) is fairness.EXEMPT
+
+
+async def test_a_request_that_is_gone_gets_no_seat() -> None:
+    turns = turns_of("other", "a")
+    waiting_for_the_database(turns, "other", "a")
+    seats: list[fairness.Seat] = []
+    turns.acquire_later("a", seats.append, lambda: True)
+    assert len(await granted(turns, "a", 1)) == 1
+    assert not seats
+
+
+async def test_a_request_cancelled_as_it_gets_its_seat_releases_it() -> None:
+    turns = turns_of("b", "a")
+    _, first = present(turns, "b", "a")
+    waiting = asyncio.ensure_future(turns.acquire("a"))
+    await asyncio.sleep(0)
+    turns.release(first)
+    turns._grant_seats()
+    waiting.cancel()  # the seat is granted, and the task has not run since
+    await asyncio.gather(waiting, return_exceptions=True)
+    assert waiting.cancelled()
+    assert turns.try_acquire("a", NOW)
+
+
 async def test_a_list_keeps_its_seat_for_longer() -> None:
     now = 1.0
     turns = FairQueue(lambda: now)

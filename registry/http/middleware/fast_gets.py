@@ -37,7 +37,7 @@ from registry.api.request import Backend
 from registry.api.served import Served
 from registry.authentication.authenticator import bearer_token
 from registry.authentication.user import User
-from registry.flowcontrol.fair_queue import EXEMPT, FairQueue, Seat
+from registry.flowcontrol.fair_queue import EXEMPT, FairQueue, Seat, TooManyRequests
 from registry.http import metrics
 from registry.http.negotiation import JSON, MEDIA_TYPES
 from registry.http.request_info import RequestInfo
@@ -165,13 +165,13 @@ def _identity_of(catalog: TenantCatalog) -> tuple[int, int]:
     return catalog.serial, catalog.guards.definitions
 
 
-class _Taken(NamedTuple):
+class _Request(NamedTuple):
     """A request that is answered by a plan, or given back."""
 
     plan: GetPlan
+    target: GetTarget
     cycle: Cycle
     give_back: Callable[[], None]
-    seat: Seat
     started: float
 
 
@@ -199,18 +199,32 @@ class FastGets:
         if target is None or plan is None or plan.misses >= MISSES_LIMIT or plan.headers != scope["headers"]:
             return False
         started = time.perf_counter()
+        request = _Request(plan, target, cycle, give_back, started)
         seat = self._queue.try_acquire(plan.flow, started)
-        if seat is None:
+        if seat is not None:
+            return self._begin(request, seat)
+        try:
+            self._queue.acquire_later(plan.flow, partial(self._begin_later, request), cycle.is_gone)
+        except TooManyRequests:
             return False
-        if not self._begin_load(plan, target, cycle, partial(self._end, _Taken(plan, cycle, give_back, seat, started))):
-            self._queue.release(seat)
-            return False
-        metrics.IN_FLIGHT.count += 1
         return True
 
-    def _begin_load(self, plan: GetPlan, target: GetTarget, cycle: Cycle, end: Callable[..., None]) -> bool:
+    def _begin_later(self, request: _Request, seat: Seat) -> None:
+        if not self._begin(request, seat):
+            request.give_back()
+
+    def _begin(self, request: _Request, seat: Seat) -> bool:
+        if self._begin_load(request, partial(self._end, request, seat)):
+            metrics.IN_FLIGHT.count += 1
+            return True
+        if seat is not EXEMPT:
+            self._queue.release(seat)
+        return False
+
+    def _begin_load(self, request: _Request, end: Callable[..., None]) -> bool:
         """Starts the read if everything the plan depends on is unchanged. `end` gets the resource and what was
         loaded."""
+        plan, target, cycle = request.plan, request.target, request.cycle
         backend, tenant = self._backend, plan.tenant
         catalog = backend.catalogs.recall(tenant)
         # In a tuple, what is the same object is not compared field by field.
@@ -235,9 +249,9 @@ class FastGets:
         backend.activity.begin(tenant.name, watch=False, write=False)
         return True
 
-    def _end(self, taken: _Taken, served: Served, loaded: Loaded | None, _: StoreError | None) -> None:
+    def _end(self, request: _Request, seat: Seat, served: Served, loaded: Loaded | None, _: StoreError | None) -> None:
         """Answers the request, or returns it to the handler chain."""
-        plan, cycle, give_back, seat, started = taken
+        plan, _target, cycle, give_back, started = request
         if seat is not EXEMPT:
             self._queue.release(seat)
         metrics.IN_FLIGHT.count -= 1
