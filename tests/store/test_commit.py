@@ -338,3 +338,30 @@ async def test_a_closed_store_refuses_writes_and_has_finished_accepted_ones(data
     assert sorted(task.result().revision for task in tasks) == list(range(1, 201))
     with pytest.raises(StoreError):
         await store.commit(tenant, create("ns/late"))
+
+
+async def test_writes_of_several_domains_share_a_transaction(store: Store, database_url: str) -> None:
+    tenants = [await store.create_tenant(TenantName(f"sharing-{number}")) for number in range(4)]
+    await store.commit(tenants[0], create("ns/first"))  # the connection is open
+    await asyncio.gather(*(store.commit(tenant, create("ns/a")) for tenant in tenants))
+    query = "SELECT DISTINCT xmin::text FROM objects WHERE tenant_id = ANY (%s) AND key = 'ns/a'"
+    async with await psycopg.AsyncConnection.connect(database_url) as other:
+        transactions = await (await other.execute(query, [[tenant.id for tenant in tenants]])).fetchall()
+    assert len(transactions) == 1
+
+
+async def test_a_domain_that_is_locked_does_not_hold_up_others(store: Store, database_url: str) -> None:
+    locked, *others = [await store.create_tenant(TenantName(f"locking-{number}")) for number in range(5)]
+    async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as other:
+        async with other.transaction():
+            await other.execute("SELECT 1 FROM domains WHERE id = %s FOR UPDATE", [locked.domain])
+            waiting = asyncio.create_task(store.commit(locked, create("ns/a")))
+            await asyncio.sleep(0.1)  # its call waits for the lock
+            async with asyncio.timeout(60):
+                await asyncio.gather(*(store.commit(tenant, create("ns/a")) for tenant in others))
+                again = asyncio.create_task(store.commit(locked, create("ns/b")))  # in the order of its domain
+                await asyncio.sleep(0)
+            assert not waiting.done()
+        revisions = [(await one).revision for one in (waiting, again)]
+    assert revisions == [1, 2]
+    assert not store._writer._used

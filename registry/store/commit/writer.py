@@ -2,10 +2,12 @@
 
 A transaction holds its domain's counter until it is flushed to disk, so a domain has one commit per flush, and each
 writer that queues for the counter inside PostgreSQL makes it worse (docs: facts on PostgreSQL). So a process queues its
-own writes: it has a few writer connections, and a domain always uses the same one. A connection sends what waits, up to
-64 writes, and what arrives during the call waits for the next one. An idle connection sends at once; one that has just
-received the results of a batch lets the event loop run what is ready first, which adds an eighth to the next batch.
-Domains with large writes have a connection of their own: for 60,000 labels PostgreSQL takes a second.
+own writes: it has a few writer connections, and a domain uses the same one while it has writes in progress. That is the
+first one, so that writes of many domains share a transaction; the second one while the first is behind: its call takes
+long, as behind a lock, or has no room for more. A connection sends what waits, up to 64 writes, and what arrives during
+the call waits for the next one. An idle connection sends at once; one that has just received the results of a batch
+lets the event loop run what is ready first, which adds an eighth to the next batch. Domains with large writes have a
+connection of their own: for 60,000 labels PostgreSQL takes a second.
 
 On failure, depending on what is known:
 
@@ -24,6 +26,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
+import math
 import random
 import struct
 import time
@@ -51,7 +54,8 @@ from registry.store.types import Committed, DomainId, Tenant, Write
 
 logger = logging.getLogger(__name__)
 
-_CONNECTIONS: Final = 2
+# A connection whose call takes longer is behind.
+_LONG_SECONDS: Final = 0.01
 # From here on a write is large, as `size_of` counts.
 LARGE_BYTES: Final = 256 * 1024
 
@@ -85,11 +89,12 @@ class Writer:
             logger, "a commit lost its connection", "commits are answered again", level=logging.WARNING
         )
         unconfirmed = LoggedCondition(logger, "commits are not confirmed", "commits are confirmed again")
-        self._connections = [
-            WriterConnection(database, on_commit, make_partitions, refused, lost, unconfirmed)
-            for _ in range(_CONNECTIONS + 1)
+        self._first, self._second, self._for_large = self._connections = [
+            WriterConnection(database, on_commit, make_partitions, refused, lost, unconfirmed) for _ in range(3)
         ]
         self._large: LargeLately[DomainId] = LargeLately()
+        # Of the domains that have writes in progress.
+        self._used: dict[DomainId, _Use] = {}
 
     async def commit(self, tenant: Tenant, write: Write) -> Committed:
         """Commits one write, or raises the reason (registry.store.errors).
@@ -99,8 +104,18 @@ class Writer:
         size = batches.size_of(write)
         if size >= LARGE_BYTES:
             self._large.note(tenant.domain)
-        position = _CONNECTIONS if tenant.domain in self._large else tenant.domain % _CONNECTIONS
-        return await self._connections[position].submit(tenant, write, size)
+        if tenant.domain in self._large:
+            return await self._for_large.submit(tenant, write, size)
+        use = self._used.get(tenant.domain)
+        if use is None:
+            use = self._used[tenant.domain] = _Use(self._second if self._first.is_behind() else self._first)
+        use.writes += 1
+        try:
+            return await use.connection.submit(tenant, write, size)
+        finally:
+            use.writes -= 1
+            if not use.writes:
+                del self._used[tenant.domain]
 
     def problem(self, *, full: bool) -> str | None:
         """Returns why PostgreSQL has rejected or not confirmed all recent writes: for lack of space (`full`), or for
@@ -115,6 +130,16 @@ class Writer:
     async def close(self) -> None:
         """Accepts no more writes and returns when those accepted are committed."""
         await asyncio.gather(*(connection.close() for connection in self._connections))
+
+
+class _Use:
+    """The connection of a domain, while it has writes in progress."""
+
+    __slots__ = ("connection", "writes")
+
+    def __init__(self, connection: WriterConnection) -> None:
+        self.connection = connection
+        self.writes = 0
 
 
 class WriterConnection:
@@ -133,6 +158,8 @@ class WriterConnection:
         self._waiting = Waiting()
         self._wake = asyncio.Event()
         self._closing = False
+        # Since when the current batch is being committed, by time.monotonic.
+        self._busy_since = math.inf
         self._link: recovery.BackendConnection | None = None
         # Connections abandoned in the middle of a call: their backends may wait for standbys as long as these are away,
         # and are terminated on the next connection.
@@ -157,6 +184,10 @@ class WriterConnection:
         self._wake.set()
         return pending.done
 
+    def is_behind(self) -> bool:
+        """Returns whether a write would wait for long, or for more than one call."""
+        return len(self._waiting) >= batches.MAX_ROWS or time.monotonic() - self._busy_since > _LONG_SECONDS
+
     async def close(self) -> None:
         self._closing = True
         self._wake.set()
@@ -180,6 +211,7 @@ class WriterConnection:
             batch = self._waiting.take()
             if not batch:
                 continue
+            self._busy_since = time.monotonic()
             try:
                 with tracing.shared("commit", [pending.span for pending in batch]):
                     await self._commit(batch)
@@ -188,6 +220,8 @@ class WriterConnection:
                 logger.exception("a batch of writes failed unexpectedly")
                 await self._disconnect()
                 _fail(batch, Uncertain(f"unforeseen: {error}"))
+            finally:
+                self._busy_since = math.inf
 
     async def _commit(self, batch: list[Pending], *, again: bool = True, exact: bool = False) -> None:
         """Resolves every write of the batch; `exact` counts each one individually against its tenant's limits."""
