@@ -11,7 +11,8 @@ load the database.
 
 Long requests run in time slices (registry/flowcontrol/time_slice.py), one per iteration of the event loop. Before each
 slice, the short requests of other tenants in progress are answered; later ones are not waited for. Watches that have
-something to send are woken in the same order, so that what they send at once needs no further slice.
+something to send are woken in the same order, but only reads go first: most writes wait for the database. What a watch
+sends then needs no further slice.
 
 Follows the idea of apiserver pkg/util/flowcontrol/fairqueuing; rates are in registry/flowcontrol/rates.py.
 """
@@ -240,12 +241,12 @@ class FairQueue:
         return SHARED_SLICE_SECONDS
 
     def wake(self, resume: Callable[[], bool], name: str) -> None:
-        """Calls `resume`, which wakes a watch of this tenant, when a long request that yields now would continue. It
-        returns whether there is still somebody to wake."""
+        """Calls `resume`, which wakes a watch of this tenant, when the short reads of other tenants that are now in
+        progress have been answered. It returns whether there is still somebody to wake."""
         if self._clock() > self._shared_until and not self._yielded:
             self._wakes.run(resume, name)
         else:
-            self._yield(self.owner(name), resume)
+            self._yield(self.owner(name), resume, for_reads=True)
 
     def _yield(self, tenant: str, resume: Callable[[], bool], *, for_reads: bool = False) -> None:
         yielded = _Yielded(tenant, self._number, for_reads, resume)

@@ -260,9 +260,10 @@ async def test_a_slice_waits_for_a_time_only() -> None:
     await asyncio.wait_for(resting, 60)
 
 
-async def test_watches_are_woken_between_short_requests() -> None:
-    turns = turns_of("quiet", "flood")
-    quiet, _ = present(turns, "quiet", "flood")
+async def test_watches_are_woken_between_short_reads() -> None:
+    turns = turns_of("quiet", "writes", "flood")
+    quiet, writes = present(turns, "quiet", "writes")
+    writes.reads = False
     woken: list[str] = []
     turns.wake(waker(woken, "flood"), "flood")
     turns.wake(waker(woken, "gone", waits=False), "flood")
