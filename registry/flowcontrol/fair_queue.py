@@ -267,8 +267,9 @@ class FairQueue:
         seat.reads = reads
         if self._yielded or self._is_preceded(seat.tenant, self._number, not reads, self._clock()):
             await self.yield_now(seat.tenant, seat, for_reads=not reads)
-            seat.short_until = self._clock() + SEAT_SECONDS
-            self._note_short(seat)
+            now = self._clock()
+            seat.short_until = now + SEAT_SECONDS
+            self._note_short(seat, now)
 
     def _resume_soon(self) -> None:
         if not self._resuming:
@@ -304,19 +305,20 @@ class FairQueue:
 
     def _is_preceded(self, tenant: str, number: int, for_reads: bool, now: float) -> bool:
         """Returns whether short requests of other tenants up to this seat are in progress; `for_reads`: reads."""
-        short = self._short
-        while short and short[0].short_until < now:
-            short.popleft()
-        for seat in short:
+        for seat in self._short:
             is_before = seat.number <= number and seat.tenant != tenant
             if is_before and seat.short_until >= now and (seat.reads or not for_reads):
                 return True
         return False
 
-    def _note_short(self, seat: Seat) -> None:
+    def _note_short(self, seat: Seat, now: float) -> None:
+        """Notes a seat that counts as short from now on, and forgets the oldest that no longer do."""
+        short = self._short
+        while short and short[0].short_until < now:
+            short.popleft()
         self._number += 1
         seat.number = self._number
-        self._short.append(seat)
+        short.append(seat)
 
     def _take_first(self, tenant: str, now: float, held: float) -> Seat | None:
         """Returns a seat if the tenant has none."""
@@ -325,7 +327,7 @@ class FairQueue:
             return None
         seat = Seat(tenant, now, held)
         self._taken[tenant] = [seat]
-        self._note_short(seat)
+        self._note_short(seat, now)
         return seat
 
     def _take_more(self, tenant: str, now: float, held: float) -> Seat | None:

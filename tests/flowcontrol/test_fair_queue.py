@@ -170,6 +170,15 @@ async def test_a_request_that_is_gone_gets_no_seat() -> None:
     assert not seats
 
 
+async def test_released_seats_are_forgotten() -> None:
+    turns = turns_of("a", "b")
+    for _ in range(1_000):
+        for seat in present(turns, "a", "b"):
+            turns.release(seat)
+    assert len(turns._short) <= 2
+    assert not turns._taken
+
+
 async def test_a_request_cancelled_as_it_gets_its_seat_releases_it() -> None:
     turns = turns_of("b", "a")
     _, first = present(turns, "b", "a")
