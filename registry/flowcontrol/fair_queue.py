@@ -35,8 +35,6 @@ PRESENT_SECONDS: Final = 0.1
 NEIGHBOUR_SECONDS: Final = 30.0
 # Requests in progress while several tenants are present, and how long one counts as that.
 SEATS: Final = 16
-# Further requests of a tenant that start in one iteration of the event loop.
-_MORE_IN_A_ROW: Final = 4
 SEAT_SECONDS: Final = 0.005
 # What a list takes of them: beside one of another tenant each has one at a time, and a get.
 LIST_SEATS: Final = 7
@@ -46,6 +44,8 @@ MAX_WAITING: Final = 2_000
 # Requests of a tenant that is alone that begin, or that continue, in one iteration of the event loop: another may come.
 _EXEMPT_IN_A_ROW: Final = 16
 _SLICES_IN_A_ROW: Final = 4
+# Further requests of a tenant that begin in one iteration while several are present.
+_MORE_IN_A_ROW: Final = 4
 # While several tenants are present: as many as take about a slice together, since most events of watches take far less.
 _MOST_RESUMED: Final = 16
 # Tenants with rates that are remembered; one that is dropped while it has no requests starts afresh.
