@@ -350,8 +350,10 @@ class FairQueue:
 
     def _grant_more(self, tenant: str) -> bool:
         self._offered.discard(tenant)
-        granted = self._grant(tenant, self._clock(), self._take_more, _MORE_IN_A_ROW)
-        if granted == _MORE_IN_A_ROW and tenant in self._waiting:
+        # As few as continue in an iteration: where requests take long, one.
+        most = min(self._resumed, _MORE_IN_A_ROW)
+        granted = self._grant(tenant, self._clock(), self._take_more, most)
+        if granted == most and tenant in self._waiting:
             self._offer_more(tenant)
         return granted > 0
 
