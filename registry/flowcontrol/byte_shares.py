@@ -173,7 +173,7 @@ class Answers:
         self._limit_bytes = limit_bytes
         self._most_bytes = limit_bytes // 4
         self._large: dict[str, dict[HeldAnswer, None]] = {}
-        # Lists that wait for room, by tenant: first come, first served.
+        # Lists that wait for room, by tenant: first come, first served. No queue is empty.
         self._waiting: dict[str, deque[_Waiting]] = {}
         # The list of a tenant that may exceed its share, and the tenants of those that wait for room.
         self._beyond: dict[str, HeldAnswer] = {}
@@ -287,15 +287,18 @@ class Answers:
         finally:
             if not turn.done():
                 queue.remove(waiting)
-            if not queue:
-                self._waiting.pop(tenant, None)
+                if not queue:
+                    del self._waiting[tenant]
             self._wake()
 
     def _wake(self) -> None:
         """Lets the first list of each tenant go on if there is room for it."""
-        for tenant, queue in self._waiting.items():
-            if queue and self._shares.has_room(tenant, queue[0].needed_bytes):
+        for tenant, queue in list(self._waiting.items()):
+            if self._shares.has_room(tenant, queue[0].needed_bytes):
                 turn, answer, count = queue.popleft()
+                # Not when the woken list goes on: others may wait in another queue by then.
+                if not queue:
+                    del self._waiting[tenant]
                 self.change(answer, count)
                 turn.set_result(None)
 

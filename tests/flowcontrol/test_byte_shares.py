@@ -206,6 +206,31 @@ async def test_lists_wait_for_room_in_the_order_in_which_they_came() -> None:
     assert known.held_bytes == 5 * MEGABYTE, "as much as the last one needed"
 
 
+async def test_a_list_that_waits_while_others_are_woken_is_woken_in_its_turn() -> None:
+    answers = Answers(64 * MEGABYTE)
+    reading = [answers.begin("a", None) for _ in range(2)]
+    for answer in reading:
+        await answer.reserve("things")
+
+    async def list_twice() -> HeldAnswer:
+        await answers.begin("a", None).reserve("things")
+        second = answers.begin("a", None)
+        await second.reserve("things")  # before the other list that was woken goes on
+        return second
+
+    twice = asyncio.create_task(list_twice())
+    once = answers.begin("a", None)
+    other = asyncio.create_task(once.reserve("things"))
+    await asyncio.sleep(0)
+    for answer in reading:
+        answer.end()
+    await other
+    assert not twice.done()
+    once.end()
+    async with asyncio.timeout(1):
+        assert (await twice).held_bytes == 16 * MEGABYTE
+
+
 async def test_a_list_that_finds_no_room_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("registry.flowcontrol.byte_shares.STALLED_SECONDS", 0.01)
     cut: list[str] = []
