@@ -31,9 +31,11 @@ _HEAPS: Final = 2
 
 # gc.set_threshold. Nearly all objects of requests are freed by reference counting. Whichever thread searches holds the
 # interpreter, so each search is to be short: the first of these costs a millisecond, the second 3 ms, where 10,000 and
-# 50,000 young objects cost 4 and 37 ms in a thread that decodes a large definition. The last visits what has survived
-# at most five of the second, which takes up to 20 ms. All searches are 1.6% of a create, and 3.5% with Python's own.
-_THRESHOLDS: Final = (2_000, 2, 5)
+# 50,000 young objects cost 4 and 37 ms in a thread that decodes a large definition. What survives the second is exempt:
+# a third would search what thousands of watches have changed since the last one, which took up to 65 ms, and would
+# empty Python's free lists.
+_NEVER: Final = 2**31 - 1
+_THRESHOLDS: Final = (2_000, 2, _NEVER)
 
 # How often the heaps are looked at. How much has to be freed until they are trimmed, which takes some 20 ms beside the
 # event loop; and how much the process must have grown since the last search for cycles that growth has caused, and at
@@ -76,7 +78,7 @@ def return_freed_memory() -> None:
 def short_searches() -> Iterator[None]:
     """Within the block a search for cycles takes no longer than what is new requires, however much the caches hold.
 
-    What a search of everything has left is exempt from later ones, as is all that exists at the start. That is freed by
+    What has survived two of them is exempt from later ones, as is all that exists at the start. That is freed by
     reference counting, as nearly all objects are; cycles that become garbage later are found when the process has grown
     (`return_free_memory`). With the usual thresholds a tenth of a create's time is spent on searches.
     """
@@ -93,7 +95,7 @@ def short_searches() -> Iterator[None]:
 
 
 def _exempt_survivors(phase: str, search: dict[str, int]) -> None:
-    if phase == "stop" and search["generation"] == 2:
+    if phase == "stop" and search["generation"]:
         gc.freeze()
 
 
