@@ -167,6 +167,8 @@ class ResourceRequest(NamedTuple):
         if by_server or write.actor.verb == "delete":
             flags = WriteFlag.UNLIMITED | (WriteFlag.BY_SERVER if by_server else NO_FLAGS)
             write = replace(write, flags=write.flags | flags)
+        if (answer := HeldAnswer.current()) is not None:
+            await answer.before_commit(2 * len(write.body or ""))
         try:
             committed = await self.backend.store.commit(self.tenant, write)
         except (TenantSuspended, QuotaExceeded, TenancyRefused, SharingRefused) as refusal:

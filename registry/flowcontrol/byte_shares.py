@@ -10,9 +10,10 @@ An answer counts, with the data it is built from, until the client has read it. 
 read for it: for as much as the last one of the same needed. If its first part needs more, it waits for that, and is
 read again; if a later one does, it waits with what it has. One such list of a tenant may exceed the tenant's share, so
 that those that have begun do not wait for each other. The state with which a watch begins is such a list; its changes
-are given back until there is room for them. Because answers wait for their clients, a tenant's own may use up its
-share: then the one that has waited longest for its client is aborted, and one that has found no room in time is
-rejected with a request to retry, or aborted if it has begun.
+are given back until there is room for them. Other long answers wait for room once they are made. A write waits before
+its commit, for as much as its object needs: what has been committed is answered, beyond the share if need be. Because
+answers wait for their clients, a tenant's own may use up its share: then the one that has waited longest for its client
+is aborted, and one that has found no room in time is rejected with a request to retry, or aborted if it has begun.
 
 Follows the dynamic thresholds of shared-memory switches (Choudhury and Hahne, IEEE/ACM Transactions on Networking 6(2),
 1998), with a factor of one.
@@ -96,6 +97,9 @@ class ByteShares:
         if not (self.has_room_beyond(count) if beyond else self.has_room(tenant, count)):
             self._refused.inc()
             raise TooManyRequests
+        self.take_always(tenant, count)
+
+    def take_always(self, tenant: str, count: int) -> None:
         self._of_tenants[tenant] = self._of_tenants.get(tenant, 0) + count
         self._add(count)
 
@@ -192,11 +196,7 @@ class Answers:
         more = count - answer.held_bytes
         tenant = answer.tenant
         if more > 0:
-            try:
-                self._shares.take(tenant, more, beyond=self._beyond.get(tenant) is answer)
-            except TooManyRequests:
-                self._cut_longest_stalled(tenant)
-                raise
+            self._take(answer, more)
             self._large.setdefault(tenant, {})[answer] = None
         elif more < 0:
             self._shares.give_back(tenant, -more)
@@ -210,23 +210,42 @@ class Answers:
         if more < 0 and self._waiting:
             self._wake()
 
+    def _take(self, answer: HeldAnswer, more: int) -> None:
+        if answer.is_committed:
+            self._shares.take_always(answer.tenant, more)
+            return
+        try:
+            self._shares.take(answer.tenant, more, beyond=self._beyond.get(answer.tenant) is answer)
+        except TooManyRequests:
+            self._cut_longest_stalled(answer.tenant)
+            raise
+
     async def reserve(self, answer: HeldAnswer, of: Hashable) -> bool:
         """Waits until there is room for a list like the last one `of` the same. Returns whether there has been one.
         Raises TooManyRequests."""
         known = self._sizes.get(of)
-        # A tenant may always have one, whatever the last one needed.
-        expected = min(known or _UNKNOWN_BYTES, self._most_bytes)
+        expected = known or _UNKNOWN_BYTES
         if expected <= SMALL_BYTES:
             return True
-        if answer.tenant in self._waiting or not self._shares.has_room(answer.tenant, expected):
-            await self._wait(answer, expected)
-        else:
-            self.change(answer, expected)
+        await self.hold_in_turn(answer, expected)
         return known is not None
 
+    async def hold_in_turn(self, answer: HeldAnswer, count: int) -> None:
+        """Changes what the answer holds to `count` bytes, when there is room and nothing of its tenant waits before it.
+        Raises TooManyRequests."""
+        count = min(count, self._most_bytes)  # a tenant may always have one, whatever it needs
+        if answer.tenant in self._waiting or not self.has_room(answer, count):
+            await self._wait(answer, count)
+        else:
+            self.change(answer, count)
+
     async def grow(self, answer: HeldAnswer, count: int) -> None:
-        """Changes what a list that has begun holds to `count` bytes, when there is room. Raises TooManyRequests."""
+        """Changes what an answer holds of which something has been made to `count` bytes, when there is room. Raises
+        TooManyRequests."""
         tenant, more = answer.tenant, count - answer.held_bytes
+        if answer.is_committed:
+            answer.hold(count)
+            return
         if self._growing[tenant] >= _GROWING_OF_TENANT or self._growing.total() >= _GROWING or more > self._limit_bytes:
             answer.hold(count)  # at once, or not at all
             return
@@ -320,7 +339,7 @@ class HeldAnswer:
 
     __slots__ = (
         "_abort", "_answers", "_is_known", "_is_over", "_is_reserved", "_needed_bytes", "_of", "_restarts_left",
-        "held_bytes", "tenant", "waits_since",
+        "held_bytes", "is_committed", "tenant", "waits_since",
     )  # fmt: skip
 
     def __init__(self, answers: Answers, tenant: str, abort: Callable[[], None] | None) -> None:
@@ -335,6 +354,8 @@ class HeldAnswer:
         self._restarts_left = _RESTARTS
         self.tenant = tenant
         self.held_bytes = 0
+        # Whether the request has changed something, so that its answer is not refused any more.
+        self.is_committed = False
         self.waits_since: float | None = None
 
     def hold(self, count: int) -> None:
@@ -349,6 +370,20 @@ class HeldAnswer:
             return False
         self.hold(count)
         return True
+
+    async def hold_body(self, count: int) -> None:
+        """Changes what is held as `hold` does, when there is room. Raises TooManyRequests."""
+        if count > max(self.held_bytes, SMALL_BYTES) and not self._is_over:
+            await self._answers.grow(self, count)
+        else:
+            self.hold(count)
+
+    async def before_commit(self, count: int) -> None:
+        """Holds at least `count` bytes, when there is room, before the request changes something. Nothing of its answer
+        is refused from then on. Raises TooManyRequests."""
+        if count > max(self.held_bytes, SMALL_BYTES) and not (self._is_over or self.is_committed):
+            await self._answers.hold_in_turn(self, count)
+        self.is_committed = True
 
     async def wait_to_hold(self, count: int) -> None:
         """Releases what is held, and waits for room for `count` bytes, which it holds then. Raises TooManyRequests."""

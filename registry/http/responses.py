@@ -71,11 +71,18 @@ def hold(count: int) -> None:
         answer.hold(count)
 
 
+async def _hold_body(count: int) -> None:
+    """Does the same for a body that has been made, when there is room. Raises TooManyRequests."""
+    answer = HeldAnswer.current()
+    if answer is not None:
+        await answer.hold_body(count)
+
+
 async def compress(body: bytes, headers: Headers, accept_encoding: bytes) -> bytes:
     """Returns a long body compressed, and adds the headers that say so, if the client accepts it."""
     if len(body) <= GZIP_THRESHOLD_BYTES or not accepts_gzip(accept_encoding):
         return body
-    hold(2 * len(body))  # including what it was made from
+    await _hold_body(2 * len(body))  # including what it was made from
     headers += GZIP_HEADERS
     packer = Gzip()
     return await packer.compress(body) + packer.finish()
@@ -84,7 +91,7 @@ async def compress(body: bytes, headers: Headers, accept_encoding: bytes) -> byt
 async def send_body(send: Send, scope: Scope, code: int, headers: Headers, body: bytes) -> None:
     is_large = len(body) > LARGE_BYTES
     if is_large:
-        hold(2 * len(body))  # including what it was made from
+        await _hold_body(2 * len(body))  # including what it was made from
     headers.append((b"content-length", str(len(body)).encode()))
     await send({"type": "http.response.start", "status": code, "headers": headers})
     if is_large and scope["method"] != "HEAD":

@@ -75,9 +75,9 @@ class Settings:
     answer_limit_megabytes: int = setting(
         128,
         "Maximum size of all answers that a process holds until clients have read them, with the data they are made "
-        "from, in MiB. A tenant may hold as much as is still free; beyond that lists and watches wait for ten seconds, "
-        "other answers are 429 at once, and the connection whose client has read nothing for the longest time is "
-        "closed.",
+        "from, in MiB. A tenant may hold as much as is still free; beyond that answers wait for ten seconds, those to "
+        "writes before the commit, and are 429 then; and the connection whose client has read nothing for the longest "
+        "time is closed.",
         whole_number(64, 1_000_000),
     )
     cache_limit_megabytes: int = setting(

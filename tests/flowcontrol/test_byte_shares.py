@@ -377,6 +377,32 @@ async def test_a_watch_holds_what_its_longest_page_needs_until_its_state_has_end
     following.end()
 
 
+async def test_a_write_waits_for_room_before_its_commit_and_its_answer_is_not_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("registry.flowcontrol.byte_shares.STALLED_SECONDS", 0.01)
+    answers = Answers(64 * MEGABYTE)
+    lists = [answers.begin("a", None) for _ in range(2)]
+    for one in lists:
+        await one.reserve("things")
+    refused, write = answers.begin("a", None), answers.begin("a", None)
+    with pytest.raises(TooManyRequests):
+        await refused.before_commit(4 * MEGABYTE)
+    assert not refused.is_committed
+    committing = asyncio.create_task(write.before_commit(4 * MEGABYTE))
+    await asyncio.sleep(0)
+    assert not committing.done()
+    lists[0].end()
+    await committing
+    assert (write.held_bytes, write.is_committed) == (4 * MEGABYTE, True)
+    await write.hold_body(20 * MEGABYTE)  # beyond its tenant's share: it has been committed
+    assert write.held_bytes == 20 * MEGABYTE
+    with pytest.raises(TooManyRequests):
+        await answers.begin("a", None).hold_body(24 * MEGABYTE)
+    write.end()
+    assert write.held_bytes == 0
+
+
 async def test_a_list_whose_request_has_ended_while_it_waited_holds_nothing() -> None:
     answers = Answers(64 * MEGABYTE)
     first, beyond, waits = (answers.begin("a", None) for _ in range(3))

@@ -1,4 +1,4 @@
-"""Many lists and watches of one tenant at once: they wait for room, instead of being refused or ended."""
+"""Many long answers of one tenant at once: they wait for room, instead of being refused or ended."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ import json
 import re
 import socket
 import ssl
+from pathlib import Path
 
 import pytest
+from starlette.types import Message, Receive, Scope, Send
 
+from tests.api.client import JSON, MERGE, Client
+from tests.application import TOKEN, running
 from tests.folders import data_folder
 from tests.http.streams import PATIENCE_SECONDS, answer
 from tests.running import RunningServer, running_server
@@ -48,6 +52,38 @@ async def test_long_lists_at_once_are_whole() -> None:
                 writer.close()
             assert {status for status, _ in answers} == {200}
             assert min(length for _, length in answers) > 2_500 * 3_000
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH"])
+async def test_a_large_object_waits_for_room_beside_a_list(method: str, api_database: str, tmp_path: Path) -> None:
+    """Gets were refused with 429, and so were writes, after their commit."""
+    stalled, go = asyncio.Event(), asyncio.Event()
+    async with running(api_database, tmp_path, answer_limit_megabytes=8) as app:
+
+        async def stall(scope: Scope, receive: Receive, send: Send) -> None:
+            async def send_later(message: Message) -> None:
+                stalled.set()
+                await go.wait()
+                await send(message)
+
+            await app(scope, receive, send_later)
+
+        client = Client(app, TOKEN)
+        for i in range(2):
+            (await client.post(MAPS, {"metadata": {"name": f"large{i}"}, "data": {"a": "x" * 350_000}})).ok(201)
+        listing = asyncio.create_task(Client(stall, TOKEN).get(MAPS))
+        await stalled.wait()
+        name = "new" if method == "POST" else "large0"
+        body = None if method == "GET" else {"metadata": {"name": name}, "data": {"a": "y" * 350_000}}
+        content_type = MERGE if method == "PATCH" else JSON
+        path = MAPS if method == "POST" else f"{MAPS}/{name}"
+        answering = asyncio.create_task(client.request(method, path, body, content_type=content_type))
+        await asyncio.sleep(0.3)  # whether it waits
+        assert answering.done() == (method == "GET"), "one that has been made may exceed the share of its tenant"
+        assert (await client.get(f"{MAPS}/new")).code == 404
+        go.set()
+        assert (await answering).code == (201 if method == "POST" else 200)
+        assert len((await listing).ok()["items"]) == 3
 
 
 @pytest.mark.parametrize("start", ["", "&resourceVersion=1"], ids=["state", "changes"])
