@@ -5,10 +5,11 @@ while tenant `neighbour` gets an object every few milliseconds, uploads larger o
 latency of these gets, the CPU time of the server and of PostgreSQL per second, the server's peak resident memory in MB,
 how many seconds the set-up of the attack took, and the attacker's answers by status. Quiet rows before and after show
 what the machine allows at that moment: on a busy machine compare with them, not with the limits. All at once attack a
-new server, since what single attacks leave behind in the tenant would make most of them wait.
+new server, since what single attacks leave behind in the tenant would make most of them wait. An attack that could not
+be prepared, or failed before the end, is named below its row: what it measures is less than it says.
 
-The limits: a p99 of 50 ms, a maximum of 500 ms, 600 MB under all attacks at once, and none of the neighbour's uploads
-and watches fails.
+The limits: a p99 of 50 ms, a maximum of 500 ms, 600 MB under all attacks at once, and none of the neighbour's gets,
+uploads and watches fails.
 """
 
 from __future__ import annotations
@@ -20,11 +21,12 @@ import json
 import ssl
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import psutil
 
@@ -56,12 +58,12 @@ async def _prepare(target: Target) -> None:
 
 
 async def _neighbour(target: Target, seconds: float, pause: float) -> tuple[list[float], int]:
-    """Returns the latencies of the neighbour's gets in milliseconds, sorted, and how many uploads and watches
+    """Returns the latencies of the neighbour's gets in milliseconds, sorted, and how many gets, uploads and watches
     failed."""
-    times, *failed = await asyncio.gather(
+    (times, failed_gets), *failed = await asyncio.gather(
         _times(target, seconds, pause), _failed_uploads(target, seconds), _ended_watches(target, seconds)
     )
-    return times, sum(failed)
+    return times, failed_gets + sum(failed)
 
 
 async def _failed_uploads(target: Target, seconds: float) -> int:
@@ -98,21 +100,27 @@ async def _ended_watches(target: Target, seconds: float) -> int:
     return ended
 
 
-async def _times(target: Target, seconds: float, pause: float) -> list[float]:
-    """Returns the latencies of the neighbour's gets in milliseconds, sorted."""
-    connection = await Connection.open(target)
-    times, until = [], time.perf_counter() + seconds
-    while (began := time.perf_counter()) < until:
+async def _times(target: Target, seconds: float, pause: float) -> tuple[list[float], int]:
+    """Returns the latencies of the neighbour's gets in milliseconds, sorted, and how many failed."""
+    times, failed, connection, until = [], 0, None, time.perf_counter() + seconds
+    while time.perf_counter() < until:
         try:
-            status, answer = await asyncio.wait_for(connection.request("GET", f"{MAP}/a"), PATIENCE_SECONDS)
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                connection = connection or await Connection.open(target)
+                began = time.perf_counter()
+                status, answer = await connection.request("GET", f"{MAP}/a")
+                assert status == 200, answer
         except TimeoutError:
             times.append(PATIENCE_SECONDS * 1000)
             break
-        times.append((time.perf_counter() - began) * 1000)
-        assert status == 200, answer
+        except (OSError, ssl.SSLError, asyncio.IncompleteReadError):
+            failed, connection = failed + 1, None
+        else:
+            times.append((time.perf_counter() - began) * 1000)
         await asyncio.sleep(pause)
-    await connection.close()
-    return sorted(times)
+    if connection is not None:
+        connection.drop()
+    return sorted(times) or [PATIENCE_SECONDS * 1000], failed
 
 
 def measure(
@@ -123,7 +131,7 @@ def measure(
     for process in processes:
         _reset_peak(process)
     asked = time.perf_counter()
-    with _attacking(running.target, names) as answers:
+    with _attacking(running.target, names) as (answers, ended):
         before, began = running.usage(), time.perf_counter()
         times, failed = asyncio.run(_neighbour(running.target, seconds, pause))
         used, took = running.usage().since(before), time.perf_counter() - began
@@ -138,6 +146,7 @@ def measure(
         "peak_mb": max(map(_peak_mb, processes)),
         "set_up_s": round(began - asked, 1),
         "answers": answers,
+        "ended": ended,
     }
 
 
@@ -168,34 +177,67 @@ def _peak_mb(process: psutil.Process) -> int:
 
 
 @contextlib.contextmanager
-def _attacking(target: Target, names: Sequence[str]) -> Iterator[Counter[str]]:
+def _attacking(target: Target, names: Sequence[str]) -> Iterator[tuple[Counter[str], dict[str, str]]]:
     """Runs a process for each attack within the block; they are prepared one after the other. Yields a counter of their
-    answers, which is filled at the end."""
+    answers, and why some of them ended, by name; both are filled at the end."""
     answers: Counter[str] = Counter()
+    ended: dict[str, str] = {}
     with contextlib.ExitStack() as stack:
-        attackers = [stack.enter_context(_attacker(target, name)) for name in names]
-        for attacker in attackers:
-            print(file=attacker.stdin, flush=True)
-        yield answers
-        for attacker in attackers:
-            assert attacker.stdin is not None
-            attacker.stdin.close()
-        for attacker in attackers:
-            assert attacker.stdout is not None
-            answers.update(json.loads(attacker.stdout.readline()))
+        attackers = {name: stack.enter_context(_attacker(target, name)) for name in names}
+        for attacker in attackers.values():
+            attacker.tell("")
+        yield answers, ended
+        for attacker in attackers.values():
+            attacker.end()
+        for name, attacker in attackers.items():
+            if (line := attacker.read()).startswith("{"):
+                answers.update(json.loads(line))
+            else:
+                ended[name] = attacker.failure()
+
+
+class _Attacker:
+    """The process of an attack, perhaps one that has ended."""
+
+    def __init__(self, process: subprocess.Popen[str], errors: IO[str]) -> None:
+        self._process = process
+        self._errors = errors
+
+    def tell(self, text: str) -> None:
+        with contextlib.suppress(BrokenPipeError):
+            print(text, file=self._process.stdin, flush=True)
+
+    def end(self) -> None:
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
+
+    def read(self) -> str:
+        """Returns its next line, empty if it has ended."""
+        assert self._process.stdout is not None
+        return self._process.stdout.readline().strip()
+
+    def failure(self) -> str:
+        """Returns how it ended, with the last line of its errors that says something."""
+        code = self._process.wait()
+        self._errors.seek(0)
+        lines = [line.strip(" |+-\n") for line in self._errors]
+        return f"exit {code}: {next((line for line in reversed(lines) if line), 'no error')}"
 
 
 @contextlib.contextmanager
-def _attacker(target: Target, name: str) -> Iterator[subprocess.Popen[str]]:
+def _attacker(target: Target, name: str) -> Iterator[_Attacker]:
+    """Returns once it is prepared, or has ended."""
     command = [sys.executable, "-m", "benchmarks.attacks", target.url, target.token, name]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        assert process.stdout.readline().strip() == "prepared", f"the attack {name} could not be prepared"
-        yield process
-    finally:
-        process.kill()
-        process.wait()
+    with tempfile.TemporaryFile("w+") as errors:
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True)
+        try:
+            attacker = _Attacker(process, errors)
+            attacker.read()
+            yield attacker
+        finally:
+            process.kill()
+            process.wait()
 
 
 def _line(name: str, row: dict[str, Any]) -> str:
@@ -239,6 +281,8 @@ def _run(
         for name, names in runs:
             rows[name] = measure(running, names, seconds, pause)
             print(_line(name, rows[name]), flush=True)
+            for attack, failure in rows[name]["ended"].items():
+                print(f"    {attack} ended before the others: {failure[:200]}")
             log = (folder / "server.log").read_text(errors="replace")
             printed += _print_log(log[printed:])
     return rows
@@ -271,7 +315,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         rows |= _run(runs, given.seconds, given.pause, given.workers)
     if given.keep:
         print(f"kept in {keep('hostile', {'machine': machine(), 'rows': rows})}")
-    return 0
+    return 1 if any(row["ended"] for row in rows.values()) else 0
 
 
 if __name__ == "__main__":

@@ -42,7 +42,8 @@ LIST_SEAT_SECONDS: Final = 0.05
 # Waiting requests per tenant; beyond that the answer is 429 at once.
 MAX_WAITING: Final = 2_000
 # Requests of a tenant that is alone that begin, or that continue, in one iteration of the event loop: another may come.
-_EXEMPT_IN_A_ROW: Final = 16
+# As many get the first seats of their tenants.
+_STARTS_IN_A_ROW: Final = 16
 _SLICES_IN_A_ROW: Final = 4
 # Further requests of a tenant that begin in one iteration while several are present.
 _MORE_IN_A_ROW: Final = 4
@@ -87,8 +88,8 @@ class _Yielded(NamedTuple):
     tenant: str
     number: int
     for_reads: bool
-    # Lets it continue; returns whether there is still somebody to continue.
-    resume: Callable[[], bool]
+    # Lets it continue; returns whether there is still somebody to continue, or how many there are.
+    resume: Callable[[], int]
 
 
 class _QueuedRequest(NamedTuple):
@@ -112,7 +113,7 @@ class FairQueue:
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
         self._names: set[str] = set()
-        self._starts = Rounds(_EXEMPT_IN_A_ROW)
+        self._starts = Rounds(_STARTS_IN_A_ROW)
         self._slices = Rounds(_SLICES_IN_A_ROW)
         self._wakes = Rounds(WOKEN_AT_ONCE)
         # The tenant of the last request, and until when another counts as present.
@@ -130,6 +131,7 @@ class FairQueue:
         self._waiting: OrderedDict[str, deque[_QueuedRequest]] = OrderedDict()
         # Tenants whose further requests wait for short ones of others.
         self._offered: set[str] = set()
+        self._granting = False  # in the next iteration of the event loop
         self._renewal: asyncio.TimerHandle | None = None
         # Requests that have yielded, by tenant; the first tenant's first one continues next.
         self._yielded: OrderedDict[str, deque[_Yielded]] = OrderedDict()
@@ -223,8 +225,7 @@ class FairQueue:
         if self._yielded:
             self._resume_soon()
         if self._waiting:
-            # In the next iteration of the event loop: requests that have arrived meanwhile are read first.
-            asyncio.get_running_loop().call_soon(self._grant_seats)
+            self._grant_soon()
 
     async def yield_now(self, name: str, seat: Seat, *, for_reads: bool = False) -> float:
         """Lets a long request wait for others; returns for how many seconds it may continue afterwards."""
@@ -248,7 +249,7 @@ class FairQueue:
         else:
             self._yield(self.owner(name), resume, for_reads=True)
 
-    def _yield(self, tenant: str, resume: Callable[[], bool], *, for_reads: bool = False) -> None:
+    def _yield(self, tenant: str, resume: Callable[[], int], *, for_reads: bool = False) -> None:
         yielded = _Yielded(tenant, self._number, for_reads, resume)
         queue = self._yielded.get(tenant)
         if queue is None:
@@ -288,17 +289,18 @@ class FairQueue:
         elif now - self._resumed_at > SLICE_SECONDS:
             self._resumed = max(self._resumed // 2, 1)
         left = self._resumed
-        while left and self._yielded:
+        while left > 0 and self._yielded:
             tenant, queue = next(iter(self._yielded.items()))
             if self._is_preceded(*queue[0][:3], now):
                 # Try again when it may have ended, or no longer counts as short.
                 self._later = asyncio.get_running_loop().call_later(SEAT_SECONDS / 4, self._resume_next)
                 return
-            left -= queue.popleft().resume()
+            first = queue.popleft()
             if queue:
                 self._yielded.move_to_end(tenant)
             else:
                 del self._yielded[tenant]
+            left -= first.resume()
         self._resumed_at = self._clock()
         if self._yielded:
             self._resume_soon()
@@ -348,14 +350,14 @@ class FairQueue:
             self._offered.add(tenant)
             self._yield(tenant, partial(self._grant_more, tenant))
 
-    def _grant_more(self, tenant: str) -> bool:
+    def _grant_more(self, tenant: str) -> int:
         self._offered.discard(tenant)
         # As few as continue in an iteration: where requests take long, one.
         most = min(self._resumed, _MORE_IN_A_ROW)
         granted = self._grant(tenant, self._clock(), self._take_more, most)
         if granted == most and tenant in self._waiting:
             self._offer_more(tenant)
-        return granted > 0
+        return granted
 
     def _grant(self, tenant: str, now: float, take: Callable[[str, float, float], Seat | None], most: int) -> int:
         """Gives seats to waiting requests of the tenant, and returns to how many."""
@@ -376,25 +378,45 @@ class FairQueue:
     def _grant_seats_again(self) -> None:
         """Repeats while requests wait, because seats also expire."""
         self._renewal = None
-        self._grant_seats()
         if self._waiting:
+            self._forget_expired(self._clock())
+            self._grant_soon()
             self._renewal = asyncio.get_running_loop().call_later(SEAT_SECONDS, self._grant_seats_again)
 
+    def _forget_expired(self, now: float) -> None:
+        """Forgets tenants whose seats have all expired: those whose requests hang do not lessen the share of others."""
+        for tenant, seats in [*self._taken.items()]:
+            if all(taken.until < now for taken in seats):
+                del self._taken[tenant]
+
+    def _grant_soon(self) -> None:
+        if not self._granting:
+            # In the next iteration of the event loop: requests that have arrived meanwhile are read first.
+            self._granting = True
+            asyncio.get_running_loop().call_soon(self._grant_seats)
+
     def _grant_seats(self) -> None:
-        """Gives each tenant that has no seat one, and offers more. A tenant that is alone again needs none: a few of
-        its requests start in an iteration of the event loop."""
-        now = self._clock()
-        if now > self._shared_until:
-            left = _EXEMPT_IN_A_ROW
-            for tenant in [*self._waiting]:
-                left -= self._grant(tenant, now, _exempt, left)
-            if self._waiting:
-                asyncio.get_running_loop().call_soon(self._grant_seats)
+        """Gives tenants that have no seat one, a few of them in an iteration of the event loop, and offers more. Where
+        no other tenant is present any more, requests need none."""
+        self._granting = False
+        if not self._waiting:
             return
+        now = self._clock()
+        is_shared = now <= self._shared_until
+        left = _STARTS_IN_A_ROW
+        most = 1 if is_shared else max(left // len(self._waiting), 1)
         for tenant in [*self._waiting]:
-            self._grant(tenant, now, self._take_first, 1)
+            granted = self._grant(tenant, now, self._take_first if is_shared else _exempt, most)
+            left -= granted
             if tenant in self._waiting:
-                self._offer_more(tenant)
+                if granted:
+                    self._waiting.move_to_end(tenant)
+                if is_shared:
+                    self._offer_more(tenant)
+            if left <= 0:
+                break
+        if self._waiting and (left <= 0 or not is_shared):
+            self._grant_soon()
 
 
 def _exempt(_tenant: str, _now: float, _held: float) -> Seat:

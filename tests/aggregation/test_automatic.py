@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
-from registry.aggregation.automatic import ALWAYS, LABEL, ON_START, changes
+from registry.aggregation.automatic import ALWAYS, LABEL, ON_START, ReconciledServices, changes
 from registry.api import api_services, automatic_api_services
+from registry.api.catalog import TenantCatalog
+from registry.api.request import Backend
+from registry.caches import LruCache
 from registry.codec.stored import decode_stored
+from registry.store.types import Tenant, TenantName
 from tests.aggregation.objects import PATH, api_service, service
 from tests.api.client import Client, eventually
 from tests.api.widgets import define, definition
@@ -132,6 +137,36 @@ async def test_the_group_of_api_services_is_always_local(api: Client) -> None:
     (await api.post(PATH, api_service("v1.apiregistration.k8s.io", **service(name="none")))).ok(201)
     (await api.get(PATH)).ok(200)
     (await api.delete(f"{PATH}/v1.apiregistration.k8s.io")).ok(200)
+
+
+@shares_application
+async def test_the_api_services_of_a_tenant_are_written_by_one_at_a_time(
+    api: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The third arrives when the first has left, and the second, which had waited for it, is at work."""
+    backend: Backend = api._app.state.backend  # type: ignore[attr-defined]
+    await names(api)
+    tenant = await backend.store.tenant(TenantName(api.prefix.rpartition("/")[2]))
+    current, within = backend.catalogs.current, 0
+
+    async def enter(of: Tenant) -> TenantCatalog:
+        nonlocal within
+        within += of == tenant
+        assert within <= 1
+        return await current(of)
+
+    class Reconciled(LruCache[int, ReconciledServices]):
+        def put(self, key: int, value: ReconciledServices) -> ReconciledServices:
+            nonlocal within
+            within -= key == tenant.id
+            return super().put(key, value)
+
+    monkeypatch.setattr(backend.catalogs, "current", enter)
+    monkeypatch.setattr(backend.api_services, "reconciled", Reconciled(100))
+    first, second = (asyncio.create_task(automatic_api_services.write_api_services(backend, tenant)) for _ in range(2))
+    await first
+    await asyncio.gather(second, automatic_api_services.write_api_services(backend, tenant))
+    assert within == 0
 
 
 @shares_application

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
+from typing import Any
 
 import pytest
 
@@ -133,6 +135,32 @@ async def test_rules_of_a_tenant_do_not_apply_to_another(store: Store, tenant: T
     policies = Authorizer(store)
     assert (await policies.decide(tenant, JANE, PODS)).allowed
     assert not (await policies.decide(other, JANE, PODS)).allowed
+
+
+async def test_a_write_is_noted_while_a_policy_is_read_by_one_that_has_waited(
+    store: Store, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is being read must not pass for fresh, also after the one that read it first is gone."""
+    policies = Authorizer(store, clock=Clock())
+    newest_of, has_read, may_end = store.lookups.newest_of, asyncio.Event(), asyncio.Event()
+
+    async def read(*arguments: Any) -> tuple[int, int]:
+        found = await newest_of(*arguments)
+        has_read.set()
+        await may_end.wait()
+        return found
+
+    monkeypatch.setattr(store.lookups, "newest_of", read)
+    first, second = (asyncio.create_task(policies.of(tenant)) for _ in range(2))
+    await has_read.wait()
+    has_read.clear()
+    first.cancel()
+    await has_read.wait()
+    await grant(store, tenant)
+    policies.invalidate(tenant)
+    may_end.set()
+    await second
+    assert (await policies.decide(tenant, JANE, PODS)).allowed
 
 
 MASTER = User("root", (ADMINISTRATORS, AUTHENTICATED), tenant="acme")
