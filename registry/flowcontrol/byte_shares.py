@@ -400,8 +400,8 @@ class HeldAnswer:
 
     async def hold_part(self, count: int, *, may_grow: bool = False) -> None:
         """Holds what a part of a list needs, or as much as an earlier part did, or the last list of the same, if that
-        was more; and what was reserved for an unknown list that `may_grow`. Waits for room for a later part. Raises
-        TooManyRequests, and for the first part NeedsMoreRoom."""
+        was more; and what was reserved for an unknown list that `may_grow`. Waits for room. Raises TooManyRequests, and
+        at most _RESTARTS times, for the first part, NeedsMoreRoom."""
         count += count // _SPARE_PART
         self._needed_bytes = max(self._needed_bytes, count)
         is_first, self._is_reserved = self._is_reserved, False
@@ -413,7 +413,7 @@ class HeldAnswer:
             self._restarts_left -= 1
             self.hold(0)
             raise NeedsMoreRoom
-        if is_first or count <= SMALL_BYTES or self._is_over:
+        if count <= SMALL_BYTES or self._is_over:
             self.hold(count)
         else:
             await self._answers.grow(self, count)

@@ -325,6 +325,27 @@ async def test_a_list_does_not_start_again_for_ever() -> None:
     assert not isinstance(error.value, NeedsMoreRoom)
 
 
+async def test_a_list_that_has_started_again_often_waits_for_room() -> None:
+    answers = Answers(64 * MEGABYTE)
+    others, answer = [answers.begin(tenant, None) for tenant in "bc"], answers.begin("a", None)
+    for other in others:
+        await other.reserve("others")
+    for _ in range(2):
+        await answer.reserve("things")
+        with pytest.raises(NeedsMoreRoom):
+            await answer.hold_part(20 * MEGABYTE)
+        answers.learn("things", MEGABYTE)  # by a shorter list
+    await answer.reserve("things")
+    growing = asyncio.create_task(answer.hold_part(20 * MEGABYTE))
+    await asyncio.sleep(0)
+    assert not growing.done()
+    for other in others:
+        other.end()
+    async with asyncio.timeout(5):
+        await growing
+    assert answer.held_bytes == 25 * MEGABYTE
+
+
 async def test_lists_that_have_begun_wait_for_room_for_longer_parts() -> None:
     answers = Answers(64 * MEGABYTE)
     reading = [answers.begin("a", None) for _ in range(4)]
