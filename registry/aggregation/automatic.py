@@ -16,8 +16,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 from weakref import WeakValueDictionary
 
-from registry.aggregation.model import GROUP
-from registry.aggregation.priorities import local_priority
+from registry.aggregation.model import GROUP, local_priority
 from registry.caches import LruCache
 from registry.definitions.model import Definition
 

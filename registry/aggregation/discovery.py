@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from registry.aggregation.model import Aggregated, APIServer
-from registry.aggregation.priorities import version_order
+from registry.aggregation.model import Aggregated, APIServer, version_order
 
 Json = dict[str, Any]
 # The priorities of a local group version.

@@ -154,7 +154,7 @@ def manager_of(options: WriteOptions, user_agent: str) -> str:
 def delete_options(query: Query, body: Mapping[str, Any] | None) -> DeleteOptions:
     """Returns the options of a delete.
 
-    `body` is a decoded DeleteOptions (registry/http/delete_options.py), which replaces the query entirely, or None.
+    `body` is a decoded DeleteOptions (registry/http/bodies.py), which replaces the query entirely, or None.
     """
     if body is None:
         options, errors = _from_query(query)

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import NamedTuple
 
+from registry.admission.configuration import Webhook
 from registry.admission.review import Verdict
-from registry.admission.webhooks import Webhook
 
 
 class NoAnswer(NamedTuple):

@@ -27,8 +27,8 @@ from registry.codec.json_size import has_more_keys
 from registry.codec.model import MAX_STORED_KEYS
 from registry.codec.stored import decode_stored
 from registry.definitions.compiled import schema_digest
-from registry.definitions.deprecation import deprecation_warning
 from registry.definitions.model import Definition, Version
+from registry.definitions.warnings import deprecation_warning
 from registry.query.indexes import converts_contents
 from registry.store.own_changes import FEW_LABELS
 from registry.store.types import ObjectKey, Replaced, ResourceName, Row, TenantId

@@ -18,8 +18,7 @@ Object = dict[str, Any]
 def read_definition(document: Object) -> tuple[Object, list[FieldError]]:
     """Returns the definition as it would be stored, from whichever version, and its errors."""
     from registry.definitions import decode, defaulting, strategy, validation
-    from registry.definitions.v1beta1 import conversion
-    from registry.definitions.v1beta1 import decode as beta
+    from registry.definitions.v1beta1 import conversion as beta
 
     try:
         if document.get("apiVersion") != beta.API_VERSION:
@@ -30,8 +29,8 @@ def read_definition(document: Object) -> tuple[Object, list[FieldError]]:
         crd = beta.decode_definition(document).definition
         beta.default_definition(crd)
         crd = strategy.prepare_for_create(crd)
-        errors = validation.validate_create(crd, demands=validation.OF_V1BETA1, spec=conversion.internal_beta(crd))
-        return conversion.to_v1(crd), errors
+        errors = validation.validate_create(crd, demands=validation.OF_V1BETA1, spec=beta.internal_beta(crd))
+        return beta.to_v1(crd), errors
     except decode.StructDecodeError as error:
         raise CommandError(f"the definition cannot be read: {error}") from error
 

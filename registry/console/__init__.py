@@ -2,7 +2,6 @@
 
     static/    what browsers load: ES modules, a page, a style sheet, no build step; static/vendor is third-party code,
                bundled by tools/vendor_console.py
-    assets.py  these files, read and compressed when they are first requested
     oidc.py    signing in at an external issuer: authorization code with PKCE
     app.py     the ASGI application of both, with the Content-Security-Policy
 

@@ -20,7 +20,6 @@ from registry.codec.structs.meta import META
 from registry.codec.structs.structs import GoSlice
 from registry.definitions import types
 from registry.definitions.approval import validate_approval
-from registry.definitions.columns import validate_columns
 from registry.definitions.conditions import is_true
 from registry.definitions.conversion import has_invalid_ca_bundle, validate_conversion
 from registry.definitions.internal import InternalSpec, InternalVersion, all_equal, go_versions, internal_spec
@@ -35,6 +34,7 @@ from registry.definitions.nonstructural import is_structural
 from registry.definitions.schemas import STRICT, Leniency, has_defaults, has_extensions, validate_schema
 from registry.definitions.versions import (
     has_status,
+    validate_columns,
     validate_deprecation,
     validate_selectable_fields,
     validate_stored_versions,

@@ -1,7 +1,9 @@
-"""Validation of spec.versions, with the scale subresource and selectable fields of each, and of status.storedVersions.
+"""Validation of spec.versions, with the scale subresource, selectable fields and printer columns of each, and of
+status.storedVersions.
 
 Follows validateCustomResourceDefinitionSpec, validateDeprecationWarning, ValidateCustomResourceDefinitionSubresources,
-ValidateCustomResourceSelectableFields and ValidateCustomResourceDefinitionStoredVersions of apiextensions-apiserver
+ValidateCustomResourceSelectableFields, ValidateCustomResourceColumnDefinition and
+ValidateCustomResourceDefinitionStoredVersions of apiextensions-apiserver
 pkg/apis/apiextensions/validation/validation.go.
 """
 
@@ -12,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from registry.codec.go_text import GoText, go_json
-from registry.definitions.columns import validate_simple_path
 from registry.definitions.internal import InternalVersion, go_versions
 from registry.schema.field import FieldError, duplicate, invalid, required, too_many
 from registry.schema.field_paths import SchemaPathError, resolve
@@ -162,3 +163,42 @@ def validate_selectable_fields(fields: Sequence[Json], schema: Json, path: str) 
     if len(seen) > MAX_SELECTABLE_FIELDS:
         errors.append(too_many(path, len(seen), MAX_SELECTABLE_FIELDS))
     return errors
+
+
+TYPES = ("boolean", "date", "integer", "number", "string")
+MAX_COLUMNS = 500  # kube-apiserver has no limit; the paths of more take too long to compile
+FORMATS = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
+
+
+def validate_columns(columns: Sequence[Json] | None, path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    if columns and len(columns) > MAX_COLUMNS:
+        return [too_many(path, len(columns), MAX_COLUMNS)]
+    for i, column in enumerate(columns or ()):
+        _check(column, f"{path}[{i}]", errors)
+    return errors
+
+
+def _check(column: Json, path: str, errors: list[FieldError]) -> None:
+    if not column.get("name"):
+        errors.append(required(f"{path}.name"))
+    column_type, column_format = column.get("type") or "", column.get("format") or ""
+    types = f"must be one of {','.join(TYPES)}"
+    if not column_type:
+        errors.append(required(f"{path}.type", types))
+    elif column_type not in TYPES:
+        errors.append(invalid(f"{path}.type", column_type, types))
+    if column_format and column_format not in FORMATS:
+        errors.append(invalid(f"{path}.format", column_format, f"must be one of {','.join(FORMATS)}"))
+    json_path = column.get("jsonPath") or ""
+    if not json_path:
+        errors.append(required(f"{path}.JSONPath"))
+    else:
+        errors.extend(validate_simple_path(json_path, f"{path}.JSONPath"))
+
+
+def validate_simple_path(json_path: str, path: str) -> list[FieldError]:
+    """A non-empty JSON path must start with a dot; the rest is not validated."""
+    if json_path.startswith("."):
+        return []
+    return [invalid(path, json_path, "must be a simple json path starting with .")]

@@ -46,8 +46,7 @@ from registry.definitions.compiled import uncompiled_bytes
 from registry.definitions.discovery import verbs_of
 from registry.flowcontrol.byte_shares import NeedsMoreRoom
 from registry.flowcontrol.evaluation import COUNTED_BYTES, Large, evaluate, large, note_size
-from registry.http.bodies import aside_if_long, body_of, read_body
-from registry.http.delete_options import decode_delete_options
+from registry.http.bodies import aside_if_long, body_of, decode_delete_options, read_body
 from registry.http.forms import form_of, list_form_of, prettify
 from registry.http.list_stream import respond_list
 from registry.http.negotiation import (

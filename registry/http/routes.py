@@ -12,11 +12,10 @@ from registry.api.request import Backend
 from registry.controllers.api_services.monitor import Monitor
 from registry.http.documents import process
 from registry.http.documents.cache import DocumentCache
-from registry.http.documents.discovery import DiscoveryEndpoint
+from registry.http.documents.discovery import DiscoveryEndpoint, RootEndpoint
 from registry.http.documents.health import health_endpoints
 from registry.http.documents.openapi import OpenAPIEndpoint
 from registry.http.documents.openid import OpenIDEndpoint
-from registry.http.documents.root import RootEndpoint
 from registry.http.request_info import RequestInfo
 from registry.http.request_state import STATE
 from registry.http.resources import ResourceEndpoint

@@ -13,7 +13,7 @@ incomplete.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
@@ -23,6 +23,7 @@ from registry.cel.checker.checked import Checked
 from registry.cel.checker.checker import check
 from registry.cel.checker.schema_types import declare
 from registry.cel.common import types
+from registry.cel.common.escaping import unescape
 from registry.cel.common.times import Timestamp
 from registry.cel.common.types import Type
 from registry.cel.common.values import CostExceeded, EvalError, evaluation_budget
@@ -33,7 +34,7 @@ from registry.cel.interpreter.constants import program_error
 from registry.cel.interpreter.views import view_of
 from registry.cel.rules.literals import literal_issues
 from registry.cel.syntax import ast
-from registry.cel.syntax.ast import Call, Comprehension, Expr, Ident, Literal
+from registry.cel.syntax.ast import Call, Comprehension, Expr, Ident, Literal, Select
 from registry.cel.syntax.errors import Issue, display
 from registry.cel.syntax.parser import Parsed, parse
 from registry.query.fields import Path, query_schema
@@ -184,3 +185,63 @@ def _fault(parsed: Parsed, node: Expr, message: str) -> FilterError:
 
 
 _cached = lru_cache(maxsize=512)(_compile)
+
+
+# -- paths, to check them for hidden fields
+def paths_of(wanted: Filter) -> Iterator[Path]:
+    """Yields each chain of fields that starts at the object. Hidden fields reached through variables are not included:
+    evaluation does not see them either."""
+    for node in ast.walk(wanted.checked.root):
+        path = path_below(node, OBJECT)
+        if path:
+            yield path
+
+
+def path_below(node: Expr, variable: str) -> Path | None:
+    """Returns the chain of fields of `variable.a.b`; () for the variable, None for anything else."""
+    match node:
+        case Ident(name=name):
+            return () if name.lstrip(".") == variable else None
+        case Select(operand=operand, field=field):
+            path = path_below(operand, variable)
+            return None if path is None else (*path, unescape(field) or field)
+        case Call(function=ast.INDEX | ast.OPT_INDEX | ast.OPT_SELECT, args=(operand, key)):
+            path = path_below(operand, variable)
+            if path is None:
+                return None
+            # An element of an array stands for the array.
+            return (*path, key.value) if isinstance(key, Literal) and isinstance(key.value, str) else path
+    return None
+
+
+# -- conditions over several objects: `having` on rows, and joins on pairs
+ROW: Final = "row"
+JOINED: Final = "joined"
+
+
+class Condition:
+    """A checked condition over the variables of `roots`, and `now`. Raises FilterError for an invalid one.
+
+    It holds if it is true; it does not hold if it is false or cannot be evaluated.
+    """
+
+    def __init__(self, text: str, roots: Mapping[str, Structural]) -> None:
+        if len(text) > MAX_LENGTH:
+            raise FilterError(f"the expression is longer than {MAX_LENGTH} characters")
+        declared = {name: declare(root, name=name) for name, root in roots.items()}
+        names = {name: one.type for name, one in declared.items() if one is not None}
+        try:
+            self._checked = checked = check_condition("expression", parse(text), names)
+            self._program = compile_program(checked, {**{n: view_of(root) for n, root in roots.items()}, NOW: None})
+        except RecursionError as error:
+            raise FilterError("the expression is nested too deeply") from error
+
+    def paths(self, variable: str) -> Iterator[Path]:
+        """Yields each chain of fields that starts at a variable."""
+        for node in ast.walk(self._checked.root):
+            if path := path_below(node, variable):
+                yield path
+
+    def holds(self, now: datetime.datetime, *objects: Mapping[str, Any]) -> bool:
+        """Evaluates the condition; `objects` in the order of the variables. Raises FilterTooExpensive."""
+        return is_true(self._program, *objects, timestamp_of(now))

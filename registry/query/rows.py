@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from registry.query.aggregation import Groups
-from registry.query.conditions import Condition
-from registry.query.language import FilterTooExpensive
+from registry.query.language import Condition, FilterTooExpensive
 from registry.query.values import Value, ValueType, to_json
 
 Row = tuple[Value | None, ...]

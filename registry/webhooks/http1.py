@@ -37,8 +37,7 @@ from registry.webhooks.connection import (
     plain_address,
     socket_text,
 )
-from registry.webhooks.tls import tls_failure
-from registry.webhooks.tls_end import DecryptedProtocol, open_tls
+from registry.webhooks.tls import DecryptedProtocol, open_tls, tls_failure
 
 BUFFER_BYTES: Final = 64 * 1024
 # Go's transport allows 10 MiB; a tenth of that is ample.

@@ -22,10 +22,9 @@ from registry.flowcontrol.byte_shares import ByteShares
 from registry.flowcontrol.fair_queue import TooManyRequests
 from registry.gauges import LoopGauge
 from registry.webhooks.answers import run_aside
-from registry.webhooks.connection import Dialer, Lost, Origin
+from registry.webhooks.connection import Dialer, Lost, Origin, Resolver
 from registry.webhooks.egress import EgressPolicy
 from registry.webhooks.http1 import MAX_SMALL_PIECES, ConnectTimeouts, Head, HttpConnection
-from registry.webhooks.resolver import Resolver
 from registry.webhooks.slots import Slots
 from registry.webhooks.streaming import Connections, PooledServer
 from registry.webhooks.tls import TlsContexts, system_context

@@ -22,8 +22,7 @@ from registry.aggregation.discovery import (
     published_resources,
     resources_of,
 )
-from registry.aggregation.model import Aggregated, APIServer
-from registry.aggregation.priorities import local_priority
+from registry.aggregation.model import Aggregated, APIServer, local_priority
 from registry.store.types import DomainId, Guards, Tenant, TenantId, TenantName
 from tests.aggregation.backend import (
     BASE,

@@ -10,7 +10,7 @@ import pytest
 from registry.api.answers import Event
 from registry.api.event_forms import EVENT_FORMS, LARGE_BYTES, EventForms
 from registry.api.served import Served
-from registry.api.wildcard.watch import annotated_event
+from registry.api.wildcard.requests import annotated_event
 
 
 def test_the_oldest_encodings_are_evicted_first() -> None:

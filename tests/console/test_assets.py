@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from registry.console.assets import Assets
+from registry.console.app import Assets
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from registry.console.assets import STATIC
+from registry.console.app import STATIC
 from registry.settings import Settings, SettingsError
 from tests.api.client import Client
 from tests.application import serving

@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from registry.console.app import Console
-from registry.console.assets import INDEX, STATIC
+from registry.console.app import INDEX, STATIC, Console
 from registry.console.oidc import SignIn
 from registry.flowcontrol.byte_shares import MIB, Answers
 from registry.http.middleware.console import ConsoleMiddleware

@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from registry.console.assets import STATIC
+from registry.console.app import STATIC
 from tools.vendor_console import BUNDLES, LICENSES, MANIFEST, PINNED, VENDOR
 
 OURS = sorted(file for file in STATIC.rglob("*.js") if VENDOR not in file.parents)

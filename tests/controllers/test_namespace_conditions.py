@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from registry.controllers.namespace_conditions import with_conditions
+from registry.controllers.namespaces import with_conditions
 
 FIRST, SECOND = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
 

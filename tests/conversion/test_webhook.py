@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from registry.api import converted_texts
 from registry.api.singleflight import singleflight
-from registry.webhooks.resolver import Resolver
+from registry.webhooks.connection import Resolver
 from tests.api.client import APPLY, Client, eventually
 from tests.api.widgets import DEFINITIONS, define
 from tests.api.widgets import definition as definition_of

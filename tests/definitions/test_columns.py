@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from registry.definitions.columns import MAX_COLUMNS, validate_columns
+from registry.definitions.versions import MAX_COLUMNS, validate_columns
 from tests.definitions.crds import messages
 
 GOOD = {"name": "A", "type": "string", "jsonPath": ".a"}

@@ -26,12 +26,11 @@ from registry.cel.interpreter.compile import Program, compile_program
 from registry.cel.interpreter.views import view_of
 from registry.cel.syntax.parser import parse
 from registry.query.aggregation import SUMMABLE, Aggregate, AggregateError, AggregateFunction, Groups
-from registry.query.conditions import ROW, Condition
 from registry.query.constraints import Constraints, constraints_of
 from registry.query.covering import covering
 from registry.query.encoding import invert
 from registry.query.fields import nodes_along, query_schema, resolve
-from registry.query.language import compile_filter
+from registry.query.language import ROW, Condition, compile_filter
 from registry.query.rows import RowColumn, page_of, parse_row_order
 from registry.query.values import Reading, ValueType, decode, quantity_text, reading, schema_of, split
 from registry.schema.goduration import duration_text

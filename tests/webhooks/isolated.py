@@ -15,7 +15,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from registry.webhooks import resolver
+from registry.webhooks import connection
 from registry.webhooks.client import WebhookClient
 from registry.webhooks.egress import EgressPolicy
 from registry.webhooks.endpoint import Endpoint, endpoint_of
@@ -100,7 +100,7 @@ async def called(folder: Path) -> dict[str, str | int]:
         writer.close()
 
     listener = await asyncio.start_server(handle, ["0.0.0.0", "::"], 8443, ssl=found.context)
-    resolver._addresses = lambda host, port: [addresses[host]]  # the name server of the attacker
+    connection._addresses = lambda host, port: [addresses[host]]  # the name server of the attacker
     client = WebhookClient(EgressPolicy(), Services())
     server, results = Server(8443, found.ca), dict[str, str | int]()
     for name, address in addresses.items():

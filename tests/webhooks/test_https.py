@@ -17,7 +17,7 @@ from dataclasses import replace
 
 import pytest
 
-from registry.webhooks import https, resolver
+from registry.webhooks import connection, https
 from registry.webhooks.client import WebhookClient
 from registry.webhooks.connection import Origin, Unreachable
 from registry.webhooks.egress import EgressPolicy
@@ -199,7 +199,7 @@ async def test_a_lookup_has_its_time_and_takes_one_thread(
             go.wait(30)
         return ["127.0.0.1"]
 
-    monkeypatch.setattr(resolver, "_addresses", hanging)
+    monkeypatch.setattr(connection, "_addresses", hanging)
     origin = Origin("slow.example", 443)
     calls = [impatient.https.exchange(1, origin, HttpsRequest("GET", "/"), len) for _ in range(40)]
     for failure in await asyncio.gather(*calls, return_exceptions=True):
@@ -212,14 +212,14 @@ async def test_a_lookup_has_its_time_and_takes_one_thread(
 
 async def test_lookups_of_a_tenant_leave_threads_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sixteen names with a name server that does not answer kept all names from being found, those of others too."""
-    go, made = threading.Event(), resolver.Resolver()
+    go, made = threading.Event(), connection.Resolver()
 
     def hanging(host: str, port: int) -> list[str]:
         if host.startswith("slow"):
             go.wait(60)
         return ["127.0.0.1"]
 
-    monkeypatch.setattr(resolver, "_addresses", hanging)
+    monkeypatch.setattr(connection, "_addresses", hanging)
     try:
         slow = [asyncio.create_task(made.lookup(1, f"slow{i}.example", 443)) for i in range(200)]
         async with asyncio.timeout(30):
@@ -240,7 +240,7 @@ async def test_the_checked_address_is_the_one_that_is_called(
 ) -> None:
     """A name that changes its address: it is resolved once for a connection, and each connection is checked."""
     answers = [["127.0.0.1"], ["10.0.0.1"], ["192.0.0.9", "::ffff:169.254.169.254", "64:ff9b::a00:1"]]
-    monkeypatch.setattr(resolver, "_addresses", lambda host, port: answers.pop(0))
+    monkeypatch.setattr(connection, "_addresses", lambda host, port: answers.pop(0))
     async with serving(trusted, answering([body(b"{}", connection="close")])) as server:
         origin = Origin("localhost", server.port, server.ca)
         status = await client.https.exchange(1, origin, HttpsRequest("GET", "/"), lambda answer: answer.status)

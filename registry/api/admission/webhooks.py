@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from registry.admission.activation import Failed, Inputs
 from registry.admission.attributes import AdmissionAttributes, Object, Resource
+from registry.admission.configuration import Webhook
 from registry.admission.review import (
     BadPatch,
     InvalidAnswer,
@@ -28,7 +29,6 @@ from registry.admission.review import (
     request_body,
     verdict,
 )
-from registry.admission.webhooks import Webhook
 from registry.api.admission.inputs import AdmissionInputs
 from registry.api.admission.metrics import CALLING_ERROR, INTERNAL_ERROR, NO_ERROR, WebhookCall
 from registry.api.admission.reinvocation import MutationRounds, is_unchanged

@@ -10,8 +10,7 @@ from registry.api.request import ResourceRequest
 from registry.codec.stored import decode_stored
 from registry.query.fields import Path, path_text
 from registry.query.indexes import is_hidden
-from registry.query.language import Filter, FilterError, FilterTooExpensive, compile_filter
-from registry.query.paths import paths_of
+from registry.query.language import Filter, FilterError, FilterTooExpensive, compile_filter, paths_of
 from registry.reporting.redaction import without
 from registry.store.reporting.model import LAST_APPLIED
 

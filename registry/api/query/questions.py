@@ -15,10 +15,9 @@ from registry.api.query.targets import Target, find_target, query_error
 from registry.api.request import ResourceRequest
 from registry.flowcontrol.evaluation import evaluate
 from registry.query.aggregation import SUMMABLE, Aggregate, AggregateFunction
-from registry.query.conditions import JOINED, ROW, Condition
 from registry.query.fields import FieldPathError, Path, QueryField, nodes_along, parse_path, path_text, resolve
 from registry.query.indexes import is_hidden
-from registry.query.language import OBJECT, FilterError
+from registry.query.language import JOINED, OBJECT, ROW, Condition, FilterError
 from registry.query.references import Reference, ReferenceFault, check_reference, references_of
 from registry.query.rows import ColumnTerm, RowColumn, RowsError, parse_row_order
 from registry.query.values import Reading, ReadingError, Value, reading, schema_of

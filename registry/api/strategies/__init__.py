@@ -9,8 +9,7 @@ from registry.api.strategies.apiservice import APIServiceStrategy
 from registry.api.strategies.base import Strategy
 from registry.api.strategies.configmap import ConfigMapStrategy
 from registry.api.strategies.custom import CustomStrategy
-from registry.api.strategies.definition import DefinitionStrategy
-from registry.api.strategies.definition_v1beta1 import BetaDefinitionStrategy
+from registry.api.strategies.definition import BetaDefinitionStrategy, DefinitionStrategy
 from registry.api.strategies.event import EventStrategy, NewEventStrategy
 from registry.api.strategies.lease import LeaseStrategy
 from registry.api.strategies.limitrange import LimitRangeStrategy

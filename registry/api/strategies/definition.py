@@ -1,4 +1,7 @@
-"""CustomResourceDefinitions as objects: the rules of registry/definitions as a strategy."""
+"""CustomResourceDefinitions as objects: the rules of registry/definitions as strategies, of v1 and of v1beta1.
+
+Follows apiextensions-apiserver pkg/registry/customresourcedefinition/strategy.go, for v1beta1 at v0.21.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from typing import Any, Final
 
 from registry.api.bound_definitions import BINDINGS
 from registry.api.served import MAX_BODY_CHARACTERS
-from registry.api.strategies.base import Context, Object, ObjectDecodeError, WriteEffects
+from registry.api.strategies.base import Context, Object, ObjectDecodeError, Translation, WriteEffects
 from registry.api.strategies.builtin import BuiltinStrategy
 from registry.apply.struct_types import struct_type
 from registry.apply.types import MergeType
@@ -17,6 +20,7 @@ from registry.codec.json_encode import encode_json_text
 from registry.codec.structs.conversion import conversion_fault
 from registry.codec.structs.structs import zero_members
 from registry.conversion.declarative.check import validate_rules
+from registry.definitions import decode as v1
 from registry.definitions import defaulting, strategy, validation
 from registry.definitions import warnings as definition_warnings
 from registry.definitions.conditions import is_true
@@ -27,7 +31,7 @@ from registry.definitions.naming import needs_reconsidering
 from registry.definitions.packed import definition_size
 from registry.definitions.types import CustomResourceDefinition
 from registry.definitions.types import Version as VersionStruct
-from registry.definitions.v1beta1.conversion import convert
+from registry.definitions.v1beta1 import conversion as beta
 from registry.schema.field import FieldError
 from registry.store.types import NO_FLAGS, WriteFlag
 
@@ -53,7 +57,7 @@ class DefinitionStrategy(BuiltinStrategy):
     tells_repeated = True
     scheme = "k8s.io/apiextensions-apiserver/pkg/apiserver/apiserver.go:55"
     known_versions: Sequence[str] = ("apiextensions.k8s.io/v1beta1",)
-    convert_for_owners: Callable[[Object, str], Object] | None = staticmethod(convert)
+    convert_for_owners: Callable[[Object, str], Object] | None = staticmethod(beta.convert)
     _decode_struct = staticmethod(decode_definition)
     _default_struct = staticmethod(defaulting.default_definition)
 
@@ -219,3 +223,41 @@ def with_revision(new: Object, old: Object) -> tuple[Object, Object]:
     """Gives the new definition the old one's resource version: optimistic concurrency has been checked before."""
     revision = old["metadata"].get("resourceVersion")
     return {**new, "metadata": {**new["metadata"], "resourceVersion": revision}}, old
+
+
+class BetaDefinitionStrategy(DefinitionStrategy):
+    known_versions: Sequence[str] = (v1.API_VERSION,)
+    _decode_struct = staticmethod(beta.decode_definition)
+    _default_struct = staticmethod(beta.default_definition)
+
+    @property
+    def translation(self) -> Translation:
+        return Translation(self.definition.name, beta.stored_form, beta.served_form, v1.API_VERSION)
+
+    def part(self, subresource: str) -> BetaDefinitionStrategy:
+        return _BetaStatusStrategy(self.definition, self.version)
+
+    def validate(self, obj: Object) -> Sequence[FieldError]:
+        errors = validation.validate_create(obj, demands=validation.OF_V1BETA1, spec=beta.internal_beta(obj))
+        return errors or validate_rules(beta.to_v1(obj))
+
+    def prepare_for_update(self, new: Object, old: Object, context: Context) -> None:
+        prepared = strategy.prepare_for_update(beta.to_v1(new), beta.to_v1(old))
+        new.update(metadata=prepared["metadata"], status=prepared["status"])
+
+    def validate_update(self, new: Object, old: Object, warnings: list[str]) -> Sequence[FieldError]:
+        new, old = with_revision(new, old)
+        errors = validation.validate_update(
+            new, old, demands=validation.OF_V1BETA1, spec=beta.internal_beta(new), old_spec=beta.internal_beta(old)
+        )
+        return errors or validate_rules(beta.to_v1(new))
+
+    def finish(self, obj: Object) -> Object:
+        return beta.canonical(obj)
+
+    def warnings(self, new: Object, old: Object | None) -> Sequence[str]:
+        return definition_warnings.warnings(beta.to_v1(new), None if old is None else beta.to_v1(old))
+
+
+class _BetaStatusStrategy(StatusOfDefinitions, BetaDefinitionStrategy):
+    """/status of the v1beta1 form."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from registry.api.strategies.base import Context, Object
-from registry.api.strategies.data_keys import MAX_DATA_BYTES, base64_length, immutable_errors, key_errors
+from registry.api.strategies.configmap import MAX_DATA_BYTES, base64_length, immutable_errors, key_errors
 from registry.api.strategies.typed import TypedStrategy
 from registry.builtin.structs import CORE
 from registry.codec.go_text import json_type

@@ -7,8 +7,8 @@
 A Table has columns and cells; those of built-in kinds are in builtin.py. It does not depend on a request, so one is
 made for each version of a definition and shared.
 
-Follows apiextensions-apiserver pkg/registry/customresource/tableconvertor and apiserver
-pkg/endpoints/handlers/response.go.
+Follows apiextensions-apiserver pkg/registry/customresource/tableconvertor, apiserver
+pkg/endpoints/handlers/response.go and, for ages, apimachinery pkg/util/duration/duration.go.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from registry.api.tables.durations import human_duration
 from registry.api.tables.jsonpath import MAX_VISITS, TEXT_PER_VISIT, Byte, JsonPathError, compile_path
 from registry.budget import Budget, BudgetExceeded
 from registry.codec.go_text import go_g, go_json
@@ -284,3 +283,41 @@ def _seconds(canonical: str) -> float:
     year = max(int(canonical[:4]), 1)
     days = datetime.date(year, int(canonical[5:7]), int(canonical[8:10])).toordinal() - _EPOCH_ORDINAL
     return days * 86400 + int(canonical[11:13]) * 3600 + int(canonical[14:16]) * 60 + int(canonical[17:19])
+
+
+# -- ages
+_MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 365 * 86400
+
+# The maximum of Go's time.Duration.
+_MAX_SECONDS = ((1 << 63) - 1) // 10**9
+
+
+def human_duration(seconds: float) -> str:
+    """`95s`, `2m5s`, `3h20m`, `5d6h`, `3y12d`; two seconds in the future and more is `<invalid>`."""
+    whole = int(max(min(seconds, _MAX_SECONDS), -_MAX_SECONDS))  # towards zero, as Go's int()
+    if whole < -1:
+        return "<invalid>"
+    if whole < 0:
+        return "0s"
+    if whole < 2 * _MINUTE:
+        return f"{whole}s"
+    if whole < 10 * _MINUTE:
+        return _two(whole, _MINUTE, "m", 1, "s")
+    if whole < 3 * _HOUR:
+        return f"{whole // _MINUTE}m"
+    if whole < 8 * _HOUR:
+        return _two(whole, _HOUR, "h", _MINUTE, "m")
+    if whole < 48 * _HOUR:
+        return f"{whole // _HOUR}h"
+    if whole < 8 * _DAY:
+        return _two(whole, _DAY, "d", _HOUR, "h")
+    if whole < 2 * _YEAR:
+        return f"{whole // _DAY}d"
+    if whole < 8 * _YEAR:
+        return _two(whole, _YEAR, "y", _DAY, "d")
+    return f"{whole // _YEAR}y"
+
+
+def _two(seconds: int, unit: int, letter: str, smaller: int, small_letter: str) -> str:
+    rest = seconds % unit // smaller
+    return f"{seconds // unit}{letter}{rest}{small_letter}" if rest else f"{seconds // unit}{letter}"

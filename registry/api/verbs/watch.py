@@ -2,7 +2,7 @@
 
 A watch is a list (if it begins with the present state) and then the change log from exactly the revision of that list.
 An object that leaves the selection is DELETED with its old content, one that enters it is ADDED. `watch_source` serves
-watches of one tenant (TenantSource) and of several (registry/api/wildcard/watch.py).
+watches of one tenant (TenantSource) and of several (registry/api/wildcard/requests.py).
 
 Follows apiserver pkg/endpoints/handlers/get.go, pkg/storage/cacher and pkg/storage/etcd3/watcher.go.
 """

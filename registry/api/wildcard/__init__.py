@@ -1,5 +1,4 @@
 """Lists and watches over several tenants (/clusters/*).
 
-requests.py answers them, view.py is one request's view of the tenants, and watch.py is the source for verbs/watch.py.
-There are no writes across tenants.
+requests.py answers them; view.py is one request's view of the tenants. There are no writes across tenants.
 """

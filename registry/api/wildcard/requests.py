@@ -8,30 +8,36 @@ in which their own tenant serves them; those that their tenant does not serve at
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
 from registry.api import continuation
-from registry.api.answers import Answer, ListAnswer
+from registry.api.answers import Answer, Event, ListAnswer, WatchAnswer
 from registry.api.bound_definitions import DEFINITIONS
 from registry.api.decoding import object_of
-from registry.api.errors import bad_request, forbidden, method_not_supported, revision_in_future
+from registry.api.errors import bad_request, expired, forbidden, method_not_supported, revision_in_future
+from registry.api.event_forms import EVENT_FORMS
 from registry.api.list_options import list_options
 from registry.api.query.gathered import GatheredQuery, Item, is_gathered, parse_gathered, require_bounded
 from registry.api.request import Backend, ResourceRequest
+from registry.api.served import Served
+from registry.api.verbs.event_filter import EventFilter
 from registry.api.verbs.list import list_expired
 from registry.api.verbs.selection import list_position, list_revision, selectors_size
-from registry.api.wildcard.view import WildcardView, wait
-from registry.api.wildcard.watch import watch
-from registry.authorization.tenants import WildcardScope
+from registry.api.verbs.watch import watch_source
+from registry.api.wildcard.view import WildcardView, annotate, wait
+from registry.authorization.tenants import SUBRESOURCE, WildcardScope
 from registry.builtin.sharing import EXPORTS, GROUP
 from registry.codec.stored import decode_stored
 from registry.flowcontrol.evaluation import evaluate
 from registry.store.errors import RevisionExpired, RevisionInFuture
-from registry.store.reads.wildcard import START, WildcardPage
-from registry.store.types import ObjectKey, ResourceName, Tenant, TenantId
+from registry.store.feed.subscription import Subscription
+from registry.store.reads.wildcard import START, WildcardPage, WildcardRow
+from registry.store.sharing import BindingSpan
+from registry.store.types import Change, ObjectKey, ResourceName, Tenant, TenantId
 
 _EXPORTS: Final = ResourceName(f"{EXPORTS}.{GROUP}")
 
@@ -158,3 +164,82 @@ def _place(after: ObjectKey | None) -> tuple[TenantId, ObjectKey]:
     if not slash or not tenant.isascii() or not tenant.isdigit() or len(tenant) > 18:
         raise bad_request("invalid continue token: it is not one of a list over several tenants")
     return TenantId(int(tenant)), ObjectKey(key)
+
+
+# How often a watch checks whether a tenant has been removed, whose objects go without events.
+_REFRESH_SECONDS: Final = 5.0
+_TENANT_GONE: Final = "a tenant has been removed with all its objects: list again"
+
+
+async def watch(view: WildcardView) -> WatchAnswer:
+    return await watch_source(WildcardSource(view), replace(view.options, watch=True))
+
+
+class WildcardSource:
+    """The state of several tenants, and the changes of their domain, for one request."""
+
+    refresh_seconds = _REFRESH_SECONDS
+
+    def __init__(self, view: WildcardView) -> None:
+        self.request = view.request
+        self.follows_definition = view.scope.provider is not None
+        self._view = view
+        self._spans: Mapping[TenantId, Sequence[BindingSpan]] = {}
+        self._filters: dict[int, EventFilter] = {}
+
+    async def wait(self, revision: int) -> None:
+        await wait(self._view, revision)
+
+    async def revision(self) -> int:
+        return (await self._view.page(None, START, 1)).revision
+
+    def pages(self) -> AsyncGenerator[WildcardPage, None]:
+        return self._view.pages()
+
+    async def texts(self, rows: Sequence[WildcardRow]) -> Sequence[str]:
+        return await self._view.texts(rows)
+
+    async def subscribe(self, revision: int) -> Subscription:
+        store, resource = self.request.backend.store, self.request.served.resource_name
+        return await store.subscribe_wildcard(self._view.scope.domain, resource, revision)
+
+    async def refresh(self) -> None:
+        """Refreshes which tenants may be seen. Raises a StatusError 410 if one of them is gone."""
+        spans_now: dict[TenantId, list[BindingSpan]] = {}
+        for span in await self._view.spans():
+            spans_now.setdefault(span.tenant.id, []).append(span)
+        if any(tenant not in spans_now for tenant, spans in self._spans.items() if any(s.until is None for s in spans)):
+            raise expired(_TENANT_GONE)
+        self._spans = spans_now
+
+    async def events(self, changes: Sequence[Change]) -> list[Event]:
+        events = []
+        for change in changes:
+            span = next((s for s in self._spans.get(change.tenant, ()) if s.covers(change.revision)), None)
+            if span is None:
+                continue
+            served = await self._view.served(span.tenant)
+            if served is None:
+                continue
+            filter_ = self._filters.get(id(served))
+            if filter_ is None:
+                filter_ = self._filters[id(served)] = EventFilter(
+                    replace(self._view.selection, request=self._view.request._replace(served=served))
+                )
+            for event in await filter_.events((change,)):
+                events.append(await annotated_event(event, served, span.tenant.name))
+        return events
+
+
+async def annotated_event(event: Event, served: Served, tenant: str) -> Event:
+    """Annotates an event. The text is cached with the change, for all watches over several tenants, unless it is
+    large."""
+    cache = event.cache
+    assert cache is not None, "an event of a change has its cache"
+    key = (SUBRESOURCE, *event.text_key)
+    known: str | None = cache.get(key)
+    if known is not None:
+        return Event(event.type, known, cache, key)
+    text = await evaluate(partial(annotate, event.text, served, tenant), len(event.text), repeatable=True)
+    EVENT_FORMS.keep(cache, key, text)
+    return Event(event.type, text, cache, key)

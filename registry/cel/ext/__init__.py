@@ -16,7 +16,6 @@ from registry.cel.ext import (  # noqa: F401
     quantity,
     regex,
     semver,
-    sets,
     standard,
     strings,
     table,

@@ -1,8 +1,9 @@
-"""Lists: Kubernetes' isSorted, sum, min, max and (from 1.37 on) includes, and cel-go's lists extension, version 3.
+"""Lists: Kubernetes' isSorted, sum, min, max and (from 1.37 on) includes, and cel-go's lists extension,
+version 3; lists as sets: sets.contains, sets.equivalent and sets.intersects.
 
 indexOf and lastIndexOf share their names with strings and are in strings.py.
 
-Follows apiserver pkg/cel/library/lists.go and cel-go ext/lists.go.
+Follows apiserver pkg/cel/library/lists.go and cel-go ext/{lists,sets}.go.
 """
 
 from __future__ import annotations
@@ -27,10 +28,11 @@ from registry.cel.common.values import (
     size_of,
     type_of,
 )
-from registry.cel.ext.standard import add
+from registry.cel.ext.standard import add, is_in
 from registry.cel.ext.strings import CHARACTERS
 from registry.cel.ext.table import (
     STRING_FACTOR,
+    Cost,
     allocation,
     elements_of,
     function,
@@ -237,3 +239,30 @@ def _less_first(left: Value, right: Value) -> int:
         return compare(left, right)
     except EvalError:  # NaN: cel-go treats the result as "not less"
         return 0
+
+
+def _cost(factor: int) -> Cost:
+    def cost(arguments: tuple[Value, ...], result: Value) -> int:
+        return size_of(arguments[0]) * size_of(arguments[1]) * factor + 1
+
+    return cost
+
+
+@function("sets.contains", 2, cost=_cost(1))
+def sets_contains(whole: Value, part: Value) -> bool:
+    """Whether every element of the second list is in the first."""
+    items = elements(part, "sets.contains")
+    refuse_beyond_limit(len(items) * size_of(whole))
+    return all(is_in(item, whole) for item in items)
+
+
+@function("sets.equivalent", 2, cost=_cost(2))
+def sets_equivalent(left: Value, right: Value) -> bool:
+    return sets_contains(left, right) and sets_contains(right, left)
+
+
+@function("sets.intersects", 2, cost=_cost(1))
+def sets_intersects(left: Value, right: Value) -> bool:
+    items = elements(left, "sets.intersects")
+    refuse_beyond_limit(len(items) * size_of(right))
+    return any(is_in(item, right) for item in items)

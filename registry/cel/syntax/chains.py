@@ -1,4 +1,4 @@
-"""Chains of operands and binary operators, and their maximum depth.
+"""Chains of operands and binary operators, their maximum depth, and how high a syntax tree may be.
 
 Follows the precedence of cel-go parser/gen/CEL.g4 and the balancing of parser/helper.go.
 """
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from registry.cel.syntax import ast
-from registry.cel.syntax.ast import Expr
+from registry.cel.syntax.ast import Call, Expr, Select
 
 MAX_DEPTH: Final = 250  # cel-go's maxRecursionDepth, of each rule of its grammar
 RECURSION: Final = f"expression recursion limit exceeded: {MAX_DEPTH}"
@@ -128,3 +128,28 @@ class Chain:
         # Two more: the rule itself, and the operand on the right of the operator.
         if depths.relation + 2 > MAX_DEPTH or depths.calc + 2 > MAX_DEPTH:
             raise TooDeepError(RECURSION)
+
+
+MAX_HEIGHT = 300  # so that recursion over a tree stays within Python's limit
+
+_UNCOUNTED = frozenset((ast.LOGICAL_AND, ast.LOGICAL_OR, ast.LOGICAL_NOT, ast.NEGATE))
+
+
+def check_height(root: Expr) -> None:
+    """Raises TooDeepError for trees too deep for cel-go's walk over its parse tree, or too high for our own recursion:
+    chains of operators and selections are, where the parser itself has nested little.
+
+    cel-go counts ternaries, relations, sums, selections, indexes and member calls.
+    """
+    stack = [(root, 1, 0)]
+    while stack:
+        node, height, counted = stack.pop()
+        if isinstance(node, Select) or (
+            isinstance(node, Call)
+            and node.function not in _UNCOUNTED
+            and (node.target is not None or not node.function[0].isalpha())
+        ):
+            counted += 1
+        if counted > MAX_DEPTH or height > MAX_HEIGHT:
+            raise TooDeepError("max recursion depth exceeded")
+        stack.extend((child, height + 1, counted) for child in ast.children(node))

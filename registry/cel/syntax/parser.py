@@ -35,10 +35,9 @@ from registry.cel.syntax.ast import (
     Source,
     StructExpr,
 )
-from registry.cel.syntax.chains import MAX_DEPTH, PRECEDENCE, RECURSION, Chain, Depths, TooDeepError
+from registry.cel.syntax.chains import MAX_DEPTH, PRECEDENCE, RECURSION, Chain, Depths, TooDeepError, check_height
 from registry.cel.syntax.diagnosis import syntax_errors
 from registry.cel.syntax.errors import NO_OFFSET, Issue
-from registry.cel.syntax.height import check_height
 from registry.cel.syntax.lexer import TokenStream, tokenize
 from registry.cel.syntax.literals import READERS, LiteralError
 from registry.cel.syntax.macros import MACROS, Expander, MacroError, TooManyCopiesError

@@ -1,11 +1,11 @@
-"""Converts definitions between v1beta1 and v1. Only the order of fields may be lost.
+"""Decodes and defaults v1beta1 definitions, and converts them to v1 and back. Only the order of fields may be lost.
 
 In v1 each version has its own schema, subresources and columns. v1beta1 has them at the top level if they are the same
-for all versions, and then does not allow them per version. Pure functions on decoded forms; results share parts with
-their arguments.
+for all versions, and then does not allow them per version. Pure functions on decoded forms, as
+registry/definitions/decode.py has them; results share parts with their arguments.
 
 Follows apiextensions-apiserver pkg/apis/apiextensions/v1/conversion.go (to and from the internal form, which is that
-of v1beta1).
+of v1beta1) and v1beta1/defaults.go.
 """
 
 from __future__ import annotations
@@ -13,9 +13,65 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from registry.definitions import decode
+from registry.codec.structs import structs as typed
+from registry.codec.structs.declarations import qualified, read_structs
+from registry.codec.structs.meta import METAV1
+from registry.definitions import decode, types
+from registry.definitions.decode import KIND, DecodedDefinition
+from registry.definitions.defaulting import default_stored_versions
 from registry.definitions.internal import InternalSpec, InternalVersion, internal_spec, internal_version
-from registry.definitions.v1beta1 import decode as beta
+
+API_VERSION = "apiextensions.k8s.io/v1beta1"
+
+_STRUCT = read_structs(__package__, "apiextensions_v1beta1.txt", {**METAV1, **qualified("apiextensionsv1", types.V1)})[
+    "CustomResourceDefinition"
+]
+
+
+def decode_definition(body: object) -> DecodedDefinition:
+    """The decoded form of `body`, which may be any JSON and is not changed. Raises DecodeError with Go's text."""
+    decoded = typed.decode(_STRUCT, body)
+    decoded.value["kind"] = KIND
+    decoded.value["apiVersion"] = API_VERSION
+    return DecodedDefinition(decoded.value, decoded.unknown)
+
+
+def canonical(definition: Definition) -> Definition:
+    return typed.encode(_STRUCT, definition)
+
+
+def default_definition(crd: Definition) -> None:
+    """Sets defaults in place. preserveUnknownFields defaults to true."""
+    spec = crd.setdefault("spec", {})
+    names = spec.setdefault("names", {})
+    kind = names.get("kind") or ""
+    if not spec.get("scope"):
+        spec["scope"] = "Namespaced"
+    if not names.get("singular") and kind:
+        names["singular"] = kind.lower()
+    if not names.get("listKind") and kind:
+        names["listKind"] = f"{kind}List"
+    versions, version = spec.get("versions"), spec.get("version")
+    if not versions and version:
+        spec["versions"] = [{"name": version, "served": True, "storage": True}]
+    elif versions and not version:
+        spec["version"] = versions[0].get("name") or ""
+    _default_conversion(spec)
+    spec.setdefault("preserveUnknownFields", True)
+    default_stored_versions(crd)
+
+
+def _default_conversion(spec: Definition) -> None:
+    conversion = spec.get("conversion")
+    if conversion is None:
+        spec["conversion"] = {"strategy": "None"}
+        return
+    if conversion.get("strategy") == "Webhook" and not conversion.get("conversionReviewVersions"):
+        conversion["conversionReviewVersions"] = ["v1beta1"]
+    service = (conversion.get("webhookClientConfig") or {}).get("service")
+    if service is not None and service.get("port") is None:
+        service["port"] = 443
+
 
 Json = Mapping[str, Any]
 Definition = dict[str, Any]
@@ -65,7 +121,7 @@ def from_v1(crd: Json) -> Definition:
     if internal.conversion is not None:
         out["conversion"] = _conversion_beta(internal.conversion)
     out["preserveUnknownFields"] = internal.preserve_unknown_fields
-    return {**crd, "apiVersion": beta.API_VERSION, "spec": _with_paths(out, "jsonPath", "JSONPath")}
+    return {**crd, "apiVersion": API_VERSION, "spec": _with_paths(out, "jsonPath", "JSONPath")}
 
 
 def internal_beta(crd: Json) -> InternalSpec:
@@ -150,7 +206,7 @@ def stored_form(crd: Definition) -> Definition:
 
 def served_form(crd: Definition) -> Definition:
     """The v1beta1 form of a stored definition."""
-    return beta.canonical(from_v1(crd))
+    return canonical(from_v1(crd))
 
 
 def convert(crd: Definition, api_version: str) -> Definition:

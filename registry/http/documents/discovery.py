@@ -1,25 +1,28 @@
-"""Discovery: /api and /apis, and the paths below them down to a version, made from the tenant's catalog.
+"""Discovery: /api and /apis, the paths below them down to a version, and / with all paths that a tenant can request.
 
-Follows apiserver pkg/endpoints/discovery.
+Made from the tenant's catalog. Follows apiserver pkg/endpoints/discovery and pkg/server/routes/index.go, and
+kube-aggregator pkg/apiserver/apiserver.go (the paths of APIServices).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from starlette.types import Receive, Scope, Send
 
 from registry.aggregation.discovery import Resources, merge_aggregated, merge_group, merge_group_list
 from registry.aggregation.model import GROUP as API_REGISTRATION
-from registry.aggregation.priorities import local_priority
+from registry.aggregation.model import local_priority
 from registry.api.catalog import TenantCatalog
 from registry.api.catalogs import Catalogs
 from registry.api.errors import not_acceptable, resource_not_found
 from registry.builtin.subresources import subresources_of
 from registry.controllers.api_services.monitor import Monitor
 from registry.definitions import discovery
-from registry.http.documents.answers import require_route, send_with_etag
+from registry.definitions.discovery import group_versions
+from registry.http.documents.answers import require_route, send_document, send_with_etag
 from registry.http.documents.cache import Document, DocumentCache, document
 from registry.http.forms import encode_document, prettify
 from registry.http.negotiation import (
@@ -156,3 +159,39 @@ def _local_document(catalog: TenantCatalog, info: RequestInfo, representation: R
     if representation.transform:
         return discovery.aggregated_discovery(definitions, core=core, subresources=subresources_of)
     return discovery.api_group_list(definitions)
+
+
+# -- GET /
+_OF_EVERY_TENANT: Final = tuple(
+    """
+    /.well-known/openid-configuration /api /api/v1 /apis /apis/ /openapi/v2 /openapi/v3 /openapi/v3/
+    /openid/v1/jwks /version
+    """.split()
+)
+
+
+class RootEndpoint:
+    """`paths` are those of the process, beside the tenant's."""
+
+    def __init__(self, catalogs: Catalogs, cache: DocumentCache, paths: Iterable[str]) -> None:
+        self._catalogs = catalogs
+        self._cache = cache
+        self._paths = {*_OF_EVERY_TENANT, *paths}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        state: RequestState = scope[STATE]
+        catalog = await self._catalogs.current(state.authorized.tenant)
+
+        def make() -> Document:
+            paths = sorted(self._paths | _group_paths(catalog))
+            return document(json.dumps({"paths": paths}, indent=2).encode())
+
+        listing = await self._cache.get(("paths", catalog.serial), make, catalog.documented_size)
+        await send_document(send, scope, 200, "application/json", listing.body)
+
+
+def _group_paths(catalog: TenantCatalog) -> set[str]:
+    """The paths of all groups and versions: those served here, and those of other servers."""
+    versions = {(group, version) for group, version in group_versions(catalog.definitions()) if group}
+    versions |= {(group, version) for group, version in catalog.aggregated.servers if group}
+    return {path for group, version in versions for path in (f"/apis/{group}", f"/apis/{group}/{version}")}

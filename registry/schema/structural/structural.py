@@ -3,9 +3,10 @@
 A pure function over the decoded JSON of an openAPIV3Schema (see registry/codec/structs/structs.py: absent is nil,
 an explicit empty list is not). Errors are sorted by their texts.
 
-These are the invariants of single nodes; completeness.py compares junctors with the schema outside of them.
+These are the invariants of single nodes, and completeness: everything that a junctor at the root of a schema names must
+be declared outside of junctors, too.
 
-Follows apiextensions-apiserver pkg/apiserver/schema/{validation,convert}.go at v0.36.2.
+Follows apiextensions-apiserver pkg/apiserver/schema/{validation,convert,complete}.go at v0.36.2.
 """
 
 from __future__ import annotations
@@ -14,9 +15,8 @@ import enum
 from collections.abc import Mapping
 from typing import Any
 
-from registry.schema.field import FieldError, forbidden, index, invalid, key, required
+from registry.schema.field import FieldError, child, forbidden, index, invalid, key, required
 from registry.schema.regexp_errors import Patterns
-from registry.schema.structural.completeness import incomplete
 
 Schema = Mapping[str, Any]
 
@@ -261,3 +261,44 @@ def _check_nested(schema: Schema, skip_any_of: bool, path: str, errors: _Errors)
         errors.append(forbidden(f"{path}.additionalProperties", "must be undefined to be structural"))
     if "metadata" in properties:
         errors.append(forbidden(f"{path}.properties[metadata]", "must not be specified in a nested context"))
+
+
+# -- completeness
+def incomplete(schema: Schema, path: str) -> list[FieldError]:
+    """The errors: `s.properties[z]: Required value: because it is defined in s.anyOf[0].properties[z]`.
+
+    Only the junctors of the root are checked, with all that they nest; that a junctor of a field may name anything is
+    kube-apiserver's behaviour.
+    """
+    errors: list[FieldError] = []
+    _complete_junctors(schema, schema, path, path, errors)
+    return errors
+
+
+def _complete_junctors(
+    junctors: Schema, outside: Schema, path: str, junctor_path: str, errors: list[FieldError]
+) -> None:
+    if "not" in junctors:
+        _complete(junctors["not"], outside, path, child(junctor_path, "not"), errors)
+    for junctor in ("allOf", "anyOf", "oneOf"):
+        for i, clause in enumerate(junctors.get(junctor) or ()):
+            _complete(clause, outside, path, index(child(junctor_path, junctor), i), errors)
+
+
+def _complete(clause: Schema, outside: Schema, path: str, clause_path: str, errors: list[FieldError]) -> None:
+    _complete_junctors(clause, outside, path, clause_path, errors)
+    items = clause.get("items")
+    if type(items) is dict:
+        declared = outside.get("items")
+        if type(declared) is dict:
+            _complete(items, declared, child(path, "items"), child(clause_path, "items"), errors)
+        else:
+            errors.append(required(child(path, "items"), f"because it is defined in {child(clause_path, 'items')}"))
+    properties = outside.get("properties") or {}
+    for name, field in (clause.get("properties") or {}).items():
+        field_path = key(child(path, "properties"), name)
+        field_clause_path = key(child(clause_path, "properties"), name)
+        if name in properties:
+            _complete(field, properties[name], field_path, field_clause_path, errors)
+        else:
+            errors.append(required(field_path, f"because it is defined in {field_clause_path}"))

@@ -1,5 +1,5 @@
-"""Creates and drops views wherever they exist, for registry/store/reporting/views.py: in its transaction, under its
-lock.
+"""Creates and drops views wherever they exist, with their comments, for registry/store/reporting/views.py: in its
+transaction, under its lock.
 
 If the views in `reports` and `reports_all`, which are shared, cannot be created, the transaction fails. A tenant's own
 schema repeats them under short names: a failure there must not affect other tenants.
@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 import psycopg
 from psycopg.types.json import Jsonb
@@ -19,11 +20,11 @@ from registry.store.connection import Connection
 from registry.store.reporting import choice as reporting_choice
 from registry.store.reporting.catalogue import shared_facets, stored_shape, update_view
 from registry.store.reporting.choice import TOO_MANY
-from registry.store.reporting.comments import comments
-from registry.store.reporting.locations import count_relations, has_view, places_of, run_as
-from registry.store.reporting.model import ReportView, Shape, shape_from_json
-from registry.store.reporting.setup import OWN_SCHEMA, Roles
-from registry.store.reporting.sql import ViewPlace, child_name, drops, statements
+from registry.store.reporting.locations import count_relations, has_view, places_of, rival_names, run_as
+from registry.store.reporting.model import BuiltInViews, ReportColumn, ReportView, Shape, shape_from_json
+from registry.store.reporting.quoting import identifier, literal
+from registry.store.reporting.setup import ALL_SCHEMA, OWN_SCHEMA, Roles, one_row
+from registry.store.reporting.sql import ViewPlace, child_name, drops, relation_of_child, statements
 from registry.store.translate import is_transient, translate
 from registry.store.types import TenantId
 
@@ -132,3 +133,88 @@ async def _with_room(connection: Connection, view: ReportView) -> ReportView:
     if await count_relations(connection) + 2 * len(view.shape.children) <= room:
         return view
     return await update_view(connection, view, replace(view.shape, bare=True), view.digests[-1])
+
+
+# -- comments on views and their columns, which SQL clients show
+_DESCRIPTIONS: Final[Mapping[str, str]] = {
+    "tenant": "Tenant that the object belongs to",
+    "namespace": "metadata.namespace",
+    "name": "metadata.name",
+    "uid": "metadata.uid; child views have it too",
+    "labels": "metadata.labels",
+    "annotations": "metadata.annotations",
+    "owner_references": "metadata.ownerReferences",
+    "finalizers": "metadata.finalizers",
+    "generation": "metadata.generation",
+    "resource_version": "metadata.resourceVersion as a number: comparable within a tenant",
+    "stored_version": "API version that the object is stored in",
+    "created_at": "When the object was created",
+    "created_by": "User who created the object; NULL beyond the retention time of the log",
+    "updated_at": "When the object was last written",
+    "updated_by": "User who last wrote the object; NULL beyond the retention time of the log",
+    "deletion_timestamp": "metadata.deletionTimestamp: the object waits for its finalizers",
+    "ready": "Whether the condition Ready (else Available) is True",
+    "ready_reason": "Reason of that condition",
+    "ready_since": "lastTransitionTime of that condition",
+}
+
+
+def comments(place: ViewPlace, shape: Shape) -> Iterator[str]:
+    yield _comment("VIEW", place.relation(), shape.description or f"Objects of {place.resource}")
+    yield _comment("VIEW", place.relation("_raw"), f"Objects of {place.resource} whole, without sensitive fields")
+    yield _comment(
+        "VIEW",
+        place.relation("_history"),
+        f"States of objects of {place.resource} within the retention time, deleted ones too",
+    )
+    taken = {column.name for column in shape.columns}
+    for name, text in _DESCRIPTIONS.items():
+        if name in taken:
+            continue
+        yield _comment("COLUMN", f"{place.relation()}.{identifier(name)}", text)
+    yield from _column_comments(place.relation(), shape.columns, ())
+    yield from _column_comments(place.relation("_history"), shape.columns, ())
+    for child in shape.children:
+        relation = relation_of_child(place, child)
+        flat = tuple(step for path in child.path for step in (*path[:-1], f"{path[-1]}[]"))
+        elements = f"Elements of {'.'.join(flat)} of {place.resource}"
+        yield _comment("VIEW", relation, f"{elements}; position counts from 0")
+        if not shape.bare:
+            # Its columns are described on the view without history: each comment is a row of the catalog.
+            yield _comment(
+                "VIEW",
+                relation_of_child(place, child, "_history"),
+                f"{elements} in each state within the retention time",
+            )
+        yield from _column_comments(relation, child.columns, flat)
+
+
+def _comment(what: str, which: str, text: str) -> str:
+    return f"COMMENT ON {what} {which} IS {literal(text)}"
+
+
+def _column_comments(relation: str, columns: Sequence[ReportColumn], above: tuple[str, ...]) -> Iterator[str]:
+    for column in columns:
+        path = ".".join((*above, *column.path))
+        text = f"{column.description}\n({path})" if column.description else path
+        yield _comment("COLUMN", f"{relation}.{identifier(column.name)}", text)
+
+
+# -- namespaces, roles and their bindings
+async def make_built_in(connection: Connection, roles: Roles, across: bool, kinds: Sequence[BuiltInViews]) -> None:
+    """Creates or replaces the views of kinds that every tenant has, in one of the schemas; failures are logged.
+
+    There is one set for all tenants, created with its schema. Objects of these kinds have no documents, since no tenant
+    has enabled reporting on them: the views decode the stored bodies.
+    """
+    schema = ALL_SCHEMA if across else OWN_SCHEMA
+    for kind in kinds:
+        taken = "SELECT resource FROM report_views WHERE name = ANY (%s)"
+        if (rival := await one_row(connection, taken, (rival_names(kind.name),))) is not None:
+            logger.warning("%s has no views: the definition %s has views of that name", kind.resource, rival[0])
+            continue
+        place = ViewPlace(schema, kind.name, kind.resource, 0, roles.tables, across=across, built_in=True)
+        texts = [*statements(place, kind.shape, {}), *comments(place, kind.shape)]
+        why = await replace_views(connection, roles.of(across)[0], place, kind.shape, texts)
+        if why:
+            logger.warning("the views of %s cannot be made in %s: %s", kind.resource, schema, why)

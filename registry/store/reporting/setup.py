@@ -27,7 +27,7 @@ from registry.store.reporting.sql import TENANT_NAME, child_name
 OWN_SCHEMA: Final = "reports"
 ALL_SCHEMA: Final = "reports_all"
 
-# Columns readable by the views. `body` is for kinds without documents (built_in.py), shown without managed fields.
+# Columns readable by the views. `body` is for kinds without documents (ddl.py), shown without managed fields.
 _OBJECTS: Final = tuple(
     """
     tenant_id resource key uid revision version doc body created_at updated_at facet_any facet_text1 facet_text2

@@ -4,8 +4,7 @@ One change at a time per database, under an advisory lock, in one transaction, s
 A view whose last definition is deleted stays for the retention time, since its history does.
 
     choice.py           the view of a definition, and its shape
-    ddl.py              the SQL of a view, wherever it exists
-    built_in.py         the views of kinds that every tenant has
+    ddl.py              the SQL of a view, wherever it exists, and of the views of kinds that every tenant has
     tenant_schemas.py   schemas of tenants of their own
     catalogue.py        the bookkeeping rows
     documents.py        the documents of objects
@@ -25,7 +24,6 @@ from psycopg.types.json import Jsonb
 from registry.store.connection import Connection, Pool
 from registry.store.errors import StoreError, Unstorable
 from registry.store.reporting import choice as reporting_choice
-from registry.store.reporting.built_in import make_built_in
 from registry.store.reporting.catalogue import (
     add_reason,
     drop_empty,
@@ -41,7 +39,7 @@ from registry.store.reporting.catalogue import (
     views_of,
 )
 from registry.store.reporting.choice import Grow, choose, describe_omitted, fit_shape
-from registry.store.reporting.ddl import make, refusal, remake, unmake
+from registry.store.reporting.ddl import make, make_built_in, refusal, remake, unmake
 from registry.store.reporting.locations import (
     consumers_of,
     copies_of,

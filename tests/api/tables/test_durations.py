@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from registry.api.tables.durations import human_duration
+from registry.api.tables.table import human_duration
 
 MINUTE, HOUR, DAY, YEAR = 60, 3600, 86400, 365 * 86400
 

@@ -6,8 +6,7 @@ from typing import Any
 
 from registry.definitions import validation
 from registry.definitions.strategy import prepare_for_create
-from registry.definitions.v1beta1.conversion import internal_beta
-from registry.definitions.v1beta1.decode import canonical, decode_definition, default_definition
+from registry.definitions.v1beta1.conversion import canonical, decode_definition, default_definition, internal_beta
 from tests.definitions.crds import GROUP, messages
 
 Json = dict[str, Any]

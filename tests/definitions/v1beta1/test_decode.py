@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from registry.definitions.decode import StructDecodeError
-from registry.definitions.v1beta1.decode import canonical, decode_definition
+from registry.definitions.v1beta1.conversion import canonical, decode_definition
 from tests.definitions.v1beta1.crds import COLUMN, beta, defaulted, version
 
 HOOK = {"service": {"namespace": "n", "name": "s"}}
