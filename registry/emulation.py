@@ -1,7 +1,7 @@
-"""The version of Kubernetes that this process emulates.
+"""The version of Kubernetes that this process emulates, and whether it serves CBOR.
 
-It is set once, before anything is compiled or served (`--emulate-version`), and is the same for all tenants of a
-process, like kube-apiserver's --emulated-version. A search for `is_1_37` finds all that the version changes; the list
+Both are set once, before anything is compiled or served (`--emulate-version`, `--cbor`), and are the same for all
+tenants of a process, like kube-apiserver's --emulated-version. A search for `is_1_37` finds all that the version changes; the list
 is in docs/emulation.md.
 """
 
@@ -41,3 +41,16 @@ def emulate(name: str) -> None:
     """Makes this process emulate the version `name`. Raises KeyError for a version that is not in NAMES."""
     global _emulated
     _emulated = _VERSIONS[name]
+
+
+# -- CBOR (`--cbor`), like kube-apiserver with its feature gate CBORServingAndStorage
+_serves_cbor = False
+
+
+def serves_cbor() -> bool:
+    return _serves_cbor
+
+
+def set_cbor(served: bool) -> None:
+    global _serves_cbor
+    _serves_cbor = served

@@ -20,8 +20,7 @@ from registry.codec.structs.meta import META
 from registry.codec.structs.scalars import BOOL, BYTES, STRING, UID, GoScalar
 from registry.codec.structs.structs import STRINGS, Field, GoMap, Pointer, Struct
 from registry.schema.field import quote_shortened
-from registry.webhooks.answers import decode_bounded_json
-from registry.webhooks.review import decode_review, go_kind
+from registry.webhooks.answers import decode_bounded_json, decode_review, go_kind
 
 Object = dict[str, Any]
 

@@ -59,27 +59,31 @@ def selector_errors(selector: Json | None, path: str, *, any_value: bool = False
         if not any_value:
             errors += [invalid(at, value, why) for why in label_value(value)]
     for i, requirement in enumerate(selector.get("matchExpressions") or ()):
-        errors += _requirement_errors(requirement, f"{path}.matchExpressions[{i}]", any_value)
+        errors += requirement_errors(requirement, f"{path}.matchExpressions[{i}]", any_value=any_value)
     return errors
 
 
-def _requirement_errors(requirement: Json, path: str, any_value: bool) -> list[FieldError]:
-    operator, values = requirement.get("operator") or "", requirement.get("values") or []
-    errors = []
-    if operator in ("In", "NotIn"):
-        if not values:
-            errors.append(required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'"))
-    elif operator in ("Exists", "DoesNotExist"):
-        if values:
-            errors.append(
-                forbidden(f"{path}.values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
-            )
-    else:
-        errors.append(invalid(f"{path}.operator", operator, "not a valid selector operator"))
+def requirement_errors(
+    requirement: Json, path: str, *, any_value: bool = False, any_operator: bool = False
+) -> list[FieldError]:
+    errors = operator_errors(requirement, path, any_operator=any_operator)
     key = requirement.get("key") or ""
     errors += [invalid(f"{path}.key", key, why) for why in label_key(key)]
     if not any_value:
         errors += [
-            invalid(f"{path}.values[{i}]", value, why) for i, value in enumerate(values) for why in label_value(value)
+            invalid(f"{path}.values[{i}]", value, why)
+            for i, value in enumerate(requirement.get("values") or ())
+            for why in label_value(value)
         ]
     return errors
+
+
+def operator_errors(requirement: Json, path: str, *, any_operator: bool = False) -> list[FieldError]:
+    """Returns the errors of an operator and of the number of its values; `any_operator` allows unknown operators."""
+    operator, values = requirement.get("operator") or "", requirement.get("values") or []
+    if operator in ("In", "NotIn"):
+        return [] if values else [required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'")]
+    if operator in ("Exists", "DoesNotExist"):
+        why = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+        return [forbidden(f"{path}.values", why)] if values else []
+    return [] if any_operator else [invalid(f"{path}.operator", operator, "not a valid selector operator")]

@@ -14,14 +14,15 @@ Follows apimachinery pkg/util/managedfields/internal and structured-merge-diff m
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from registry.apply import last_applied
 from registry.apply.applying import Apply, apply_to
+from registry.apply.compare import changes
 from registry.apply.errors import ApplyError, Conflicts, InvalidApply
-from registry.apply.fieldsets import difference, has, union
+from registry.apply.fieldsets import FieldSet, difference, has, union
 from registry.apply.kind import NOBODYS, OwnershipKind
 from registry.apply.managed import (
     Managed,
@@ -43,9 +44,11 @@ from registry.apply.objects import (
     with_managed,
     without_managed,
 )
-from registry.apply.owned import Untypable, reconcile_fields
+from registry.apply.owned import Untypable, field_set, reconcile_fields
 from registry.apply.types import MergeType
-from registry.schema.model import Structural
+from registry.apply.validate import validate
+from registry.codec.go_text import go_json
+from registry.schema.model import Json, Structural
 
 BEFORE_FIRST_APPLY = "before-first-apply"
 KUBECTL = "kubectl"
@@ -135,7 +138,7 @@ class FieldManager:
             # A change of ownership alone updates no time: a new entry has none then.
             owners[by.manager] = owners[by.manager]._replace(time=now, entry=None)
         if manager == KUBECTL:
-            new = last_applied.with_annotation(new, applied)
+            new = with_last_applied(new, applied)
         if new is base and live is not None and owners.keys() == managed.keys() and encode(owners) == entries_of(live):
             return live
         return with_managed(new, owners)
@@ -191,9 +194,77 @@ class FieldManager:
 
     def _check_migration(self, error: Conflicts, live: Object, api_version: str) -> None:
         """kubectl may take over what its own client-side apply had set; anything else remains a conflict."""
-        allowed = last_applied.unchanged_fields(live, api_version, self.type_of(api_version))
+        allowed = fields_last_applied(live, api_version, self.type_of(api_version))
         if allowed is None:
             raise error
         left = [conflict for conflict in error.conflicts if not has(allowed, conflict.path)]
         if left:
             raise Conflicts(left) from error
+
+
+# -- the last-applied-configuration annotation of kubectl's client-side apply, which server-side apply takes over
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+# The limit on all annotations of an object; the annotation is dropped rather than failing an apply.
+MAX_ANNOTATIONS_BYTES = 256 * 1024
+
+
+def fields_last_applied(live: dict[str, Json], api_version: str, node: MergeType) -> FieldSet | None:
+    """The fields that client-side apply set and that are unchanged since; None without a usable annotation."""
+    text = _annotation(live)
+    if not text:
+        return None
+    try:
+        configuration = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(configuration, dict) or configuration.get("apiVersion") != api_version:
+        return None
+    if not configuration.get("kind") or validate(configuration, node) or validate(live, node):
+        return None
+    try:
+        diff = changes(configuration, live, node)
+    except Untypable:
+        return None
+    return difference(difference(field_set(configuration, node), diff.changed), diff.removed)
+
+
+def with_last_applied(value: dict[str, Json], applied: dict[str, Json]) -> dict[str, Json]:
+    """`value` with its annotation, if it has one, updated to the configuration applied now."""
+    if not _annotation(value):
+        return value
+    text = _configuration(applied)
+    annotations = {**value["metadata"]["annotations"], LAST_APPLIED: text}
+    if _bytes(annotations) > MAX_ANNOTATIONS_BYTES:
+        del annotations[LAST_APPLIED]
+    elif value["metadata"]["annotations"].get(LAST_APPLIED) == text:
+        return value
+    metadata = {**value["metadata"], "annotations": annotations}
+    return {**value, "metadata": metadata}
+
+
+def _configuration(applied: dict[str, Json]) -> str:
+    metadata = applied.get("metadata")
+    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+    if isinstance(metadata, dict) and "annotations" in metadata:
+        metadata = dict(metadata)
+        if annotations is None:
+            del metadata["annotations"]
+        else:
+            metadata["annotations"] = {name: text for name, text in annotations.items() if name != LAST_APPLIED}
+        applied = {**applied, "metadata": metadata}
+    return go_json(applied) + "\n"
+
+
+def _annotation(value: dict[str, Json]) -> str:
+    metadata = value.get("metadata")
+    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+    text = annotations.get(LAST_APPLIED) if isinstance(annotations, dict) else None
+    return text if isinstance(text, str) else ""
+
+
+def _bytes(annotations: dict[str, Json]) -> int:
+    return sum(
+        len(name.encode("utf-8", "surrogatepass")) + len(str(text).encode("utf-8", "surrogatepass"))
+        for name, text in annotations.items()
+    )

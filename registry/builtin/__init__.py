@@ -61,16 +61,25 @@ def _as_stored_only(definition: Definition) -> Definition:
     return replace(definition, versions={n: v for n, v in definition.versions.items() if v.storage})
 
 
+def packaged_definition(*file: str) -> Definition:
+    """Returns the definition in a file, such as "system", "tenants.yaml", of a kind that only some tenants have."""
+    return _established(load_file(resources.files(__name__).joinpath(*file)))
+
+
 def _definition(document: dict[str, Any]) -> Definition:
-    """Compiles one document as if it were a definition whose names have been accepted."""
     strategy, verbs = document.pop("strategy"), document.pop("verbs", None)
     names = document["names"]
     names.setdefault("singular", names["kind"].lower())
     names.setdefault("listKind", f"{names['kind']}List")
-    established = {"type": "Established", "status": "True"}
-    definition = {
-        "metadata": {"name": f"{names['plural']}.{document['group']}"},
-        "spec": document,
-        "status": {"acceptedNames": names, "conditions": [established], "storedVersions": ["v1"]},
+    return replace(_established(document), strategy=strategy, verbs=tuple(verbs) if verbs else None)
+
+
+def _established(spec: dict[str, Any]) -> Definition:
+    """Compiles a spec as if it were a definition whose names have been accepted."""
+    status = {
+        "acceptedNames": spec["names"],
+        "conditions": [{"type": "Established", "status": "True"}],
+        "storedVersions": ["v1"],
     }
-    return replace(compile_definition(definition), strategy=strategy, verbs=tuple(verbs) if verbs else None)
+    name = f"{spec['names']['plural']}.{spec['group']}"
+    return compile_definition({"metadata": {"name": name}, "spec": spec, "status": status})

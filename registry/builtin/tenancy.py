@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Final
 
-from registry.builtin.packaged import packaged_definition
+from registry.builtin import packaged_definition
 from registry.definitions.model import Definition
 
 GROUP: Final = "tenancy.registry"
@@ -16,4 +16,4 @@ SYSTEM: Final = "system"
 
 @cache
 def tenant_definition() -> Definition:
-    return packaged_definition(GROUP, "system", "tenants.yaml")
+    return packaged_definition("system", "tenants.yaml")

@@ -18,9 +18,8 @@ from registry.codec.structs.structs import Field, GoSlice, Pointer, Struct
 from registry.conversion.errors import ConversionError
 from registry.schema.field import quote_shortened
 from registry.schema.objectmeta.rules import validate_object_meta_common
-from registry.webhooks.answers import shorten
+from registry.webhooks.answers import decode_review, go_kind, shorten
 from registry.webhooks.errors import CallFailed
-from registry.webhooks.review import decode_review, go_kind
 
 Object = dict[str, Any]
 

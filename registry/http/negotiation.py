@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from registry.api.verbs.patch import JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH
-from registry.codec.served import serves_cbor, set_cbor
+from registry.emulation import serves_cbor, set_cbor
 from registry.http.projection import parse_keep
 from registry.query.fields import Path
 

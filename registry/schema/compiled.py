@@ -22,15 +22,13 @@ from typing import Any, Final
 from registry.budget import MatchingExceeded
 from registry.caches import LruCache
 from registry.schema.checks import ChangesCheck, Check
-from registry.schema.default_pruning import prune_defaults
-from registry.schema.defaulting import Defaulter, compile_defaulter
+from registry.schema.defaulting import Defaulter, compile_defaulter, drop_nulls, prune_defaults
 from registry.schema.embedded import EmbeddedResources
 from registry.schema.fast_prune import compile_fast_prune, compile_fast_prune_changes
 from registry.schema.fast_validate import compile_fast_validate, compile_fast_validate_changes, compile_with_budget
 from registry.schema.field import ErrorType, FieldError, invalid
 from registry.schema.listtypes import ListTypes
 from registry.schema.model import KEEPS_ALL, Structural, from_json
-from registry.schema.nulls import drop_nulls
 from registry.schema.objectmeta.decoding import decode_object_meta
 from registry.schema.pruning import prune
 from registry.schema.ratcheting import Correlation

@@ -1,7 +1,7 @@
 """Fast path of pruning: is there nothing to prune and no null to drop?
 
 A closure returns True in the ordinary case without allocating. Anything unusual (a list where an object is expected) is
-left to the complete algorithms: False only means that pruning.py and nulls.py must run.
+left to the complete algorithms: False only means that pruning.py and `drop_nulls` must run.
 """
 
 from __future__ import annotations

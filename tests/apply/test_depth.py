@@ -8,7 +8,7 @@ import pytest
 
 from registry.apply.errors import Conflicts
 from registry.apply.fieldtexts import paths
-from registry.apply.last_applied import ANNOTATION
+from registry.apply.managed_fields import LAST_APPLIED
 from registry.apply.objects import is_unchanged
 from registry.apply.types import UNTYPED_DEPTH
 from tests.apply.schemas import V1, fields, widget
@@ -46,6 +46,6 @@ def test_every_write(lists: bool) -> None:
 
 
 def test_kubectls_annotation() -> None:
-    live = FIELDS.update(None, widget({"size": 1}, annotations={ANNOTATION: "{}"}, uid="u"), "m", V1, NOW)
+    live = FIELDS.update(None, widget({"size": 1}, annotations={LAST_APPLIED: "{}"}, uid="u"), "m", V1, NOW)
     result = FIELDS.apply(live, widget(deep(1)), "kubectl", V1, NOW)
-    assert result["metadata"]["annotations"][ANNOTATION] != "{}"
+    assert result["metadata"]["annotations"][LAST_APPLIED] != "{}"

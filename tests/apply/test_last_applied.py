@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from registry.apply.errors import Conflicts
-from registry.apply.last_applied import ANNOTATION, MAX_ANNOTATIONS_BYTES
+from registry.apply.managed_fields import LAST_APPLIED, MAX_ANNOTATIONS_BYTES
 from tests.apply.schemas import V1, fields, widget
 
 T0, T1 = "2026-01-01T00:00:00Z", "2026-01-01T00:00:05Z"
@@ -18,19 +18,19 @@ FIELDS = fields()
 def by_client(spec: Any, annotation: Any = None) -> dict[str, Any]:
     """An object of client-side apply; `annotation` stands in for what it would be."""
     text = json.dumps(widget(spec)) if annotation is None else annotation
-    value = widget(spec, annotations={ANNOTATION: text}, uid="u")
+    value = widget(spec, annotations={LAST_APPLIED: text}, uid="u")
     return FIELDS.update(None, value, "kubectl-client-side-apply", V1, T0)
 
 
 def annotation_of(value: dict[str, Any]) -> Any:
-    return json.loads(value["metadata"]["annotations"][ANNOTATION])
+    return json.loads(value["metadata"]["annotations"][LAST_APPLIED])
 
 
 def test_kubectl_takes_over_and_rewrites_the_annotation() -> None:
     live = by_client({"size": 1, "color": "<red>"})
     result = FIELDS.apply(live, widget({"size": 2, "color": "<red>"}), "kubectl", V1, T1)
     assert result["spec"] == {"size": 2, "color": "<red>"}
-    assert result["metadata"]["annotations"][ANNOTATION] == (
+    assert result["metadata"]["annotations"][LAST_APPLIED] == (
         f'{{"apiVersion":"{V1}","kind":"Widget","metadata":{{"name":"a"}},'
         '"spec":{"color":"\\u003cred\\u003e","size":2}}\n'
     )

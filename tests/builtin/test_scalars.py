@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from registry.builtin.scalars import BYTES_MAP, MICRO_TIME, QUANTITY, canonical_micro_time
+from registry.builtin.structs import BYTES_MAP, MICRO_TIME, QUANTITY, canonical_micro_time
 from registry.codec.go_time import TimeError
 from registry.codec.structs.base import StructDecodeError
 from registry.codec.structs.structs import Field, Struct, decode

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from registry.schema.default_pruning import prune_defaults
-from registry.schema.defaulting import default
+from registry.schema.defaulting import default, prune_defaults
 from registry.schema.model import from_json
 
 RESOURCE = {"apiVersion": "foos/v1", "kind": "Foo", "metadata": {"name": "Bar"}}

@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from registry.schema.defaulting import compile_defaulter, default
+from registry.schema.defaulting import compile_defaulter, default, drop_nulls
 from registry.schema.model import from_json
-from registry.schema.nulls import drop_nulls
 
 STRING = {"type": "string"}
 

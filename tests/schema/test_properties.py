@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from registry.codec.structs.base import StructDecodeError
 from registry.schema.compiled import CompiledSchema, compile_schema
+from registry.schema.defaulting import drop_nulls
 from registry.schema.fast_prune import compile_fast_prune
 from registry.schema.fast_validate import compile_fast_validate
 from registry.schema.field import FieldError
 from registry.schema.listtypes import ListTypes
-from registry.schema.nulls import drop_nulls
 from registry.schema.pruning import prune
 from registry.schema.validation import validate
 from registry.schema.values import deep_copy, same

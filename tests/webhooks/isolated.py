@@ -16,11 +16,11 @@ import sys
 from pathlib import Path
 
 from registry.webhooks import connection
+from registry.webhooks.answers import decoded_review
 from registry.webhooks.client import WebhookClient
 from registry.webhooks.egress import EgressPolicy
 from registry.webhooks.endpoint import Endpoint, endpoint_of
 from registry.webhooks.errors import CallFailed
-from registry.webhooks.review import decoded_review
 from registry.webhooks.services import Services
 from tests.webhooks.hostile import Server, body, certificates, received
 

@@ -18,13 +18,13 @@ from dataclasses import replace
 import pytest
 
 from registry.webhooks import connection, https
+from registry.webhooks.answers import decoded_review
 from registry.webhooks.client import WebhookClient
 from registry.webhooks.connection import Origin, Unreachable
 from registry.webhooks.egress import EgressPolicy
 from registry.webhooks.endpoint import Endpoint
 from registry.webhooks.errors import CallFailed
 from registry.webhooks.https import HttpsClient, HttpsRequest, Limits
-from registry.webhooks.review import decoded_review
 from registry.webhooks.services import Services
 from tests.webhooks.hostile import Certificates, Server, answering, body, certificates, head, received, serving
 

@@ -28,6 +28,7 @@ from registry.api.strategies.review import (
     SelfSubjectReviewStrategy,
     SelfSubjectRulesReviewStrategy,
     SubjectAccessReviewStrategy,
+    TokenReviewStrategy,
 )
 from registry.api.strategies.secret import SecretStrategy
 from registry.api.strategies.service import ServiceStrategy
@@ -35,7 +36,6 @@ from registry.api.strategies.serviceaccount import ServiceAccountStrategy
 from registry.api.strategies.sharing import APIBindingStrategy, ExportStrategy
 from registry.api.strategies.storageversionmigration import StorageVersionMigrationStrategy
 from registry.api.strategies.tenant import TenantStrategy
-from registry.api.strategies.token import TokenReviewStrategy
 from registry.builtin.sharing import binding_definition, export_definition
 from registry.builtin.tenancy import tenant_definition
 from registry.definitions.model import Definition, Version

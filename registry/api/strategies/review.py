@@ -1,7 +1,7 @@
 """Reviews: objects created with a question, and returned with the answer in their status.
 
 This module validates the question; registry/api/verbs/review.py answers it. Follows kubernetes
-pkg/apis/authorization/validation/validation.go.
+pkg/apis/authorization/validation/validation.go and pkg/apis/authentication.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from registry.admission.selectors import operator_errors, requirement_errors
 from registry.api.strategies.base import Object
 from registry.api.strategies.typed import TypedStrategy
 from registry.builtin.structs import AUTHENTICATION, AUTHORIZATION
 from registry.codec.go_text import GoText, go_json
 from registry.codec.structs.meta import META
-from registry.schema.field import FieldError, forbidden, invalid, required
-from registry.schema.names import label_key, label_value
+from registry.schema.field import FieldError, invalid, required
 
 _RESOURCE, _PATH = "spec.resourceAttributes", "spec.nonResourceAttributes"
 
@@ -23,6 +23,10 @@ _RESOURCE, _PATH = "spec.resourceAttributes", "spec.nonResourceAttributes"
 class ReviewStrategy(TypedStrategy):
     virtual = True
     without_table: Sequence[str] = ("",)
+
+    def errors(self, obj: Object) -> list[FieldError]:
+        """Returns the errors of the question; there are none where nothing is asked that could be wrong."""
+        return []
 
     def validate(self, obj: Object) -> list[FieldError]:
         return self.errors(obj)
@@ -76,15 +80,13 @@ class LocalSubjectAccessReviewStrategy(AccessReviewStrategy):
 class SelfSubjectRulesReviewStrategy(ReviewStrategy):
     struct = AUTHORIZATION["SelfSubjectRulesReview"]
 
-    def errors(self, obj: Object) -> list[FieldError]:
-        return []
-
 
 class SelfSubjectReviewStrategy(ReviewStrategy):
     struct = AUTHENTICATION["SelfSubjectReview"]
 
-    def errors(self, obj: Object) -> list[FieldError]:
-        return []
+
+class TokenReviewStrategy(ReviewStrategy):
+    struct = AUTHENTICATION["TokenReview"]
 
 
 def _metadata_errors(metadata: dict[str, Any], problem: str) -> list[FieldError]:
@@ -150,20 +152,7 @@ def _selector_errors(selector: dict[str, Any], path: str, *, of_labels: bool) ->
 
 def _requirement_errors(requirement: dict[str, Any], path: str, *, of_labels: bool) -> list[FieldError]:
     """Returns the errors of a requirement. Unknown operators are allowed for newer clients: the answer reports them."""
-    key, operator = requirement.get("key") or "", requirement.get("operator") or ""
-    values = requirement.get("values") or []
-    errors: list[FieldError] = []
-    if not of_labels and not key:
-        errors.append(required(f"{path}.key", "must be specified"))
-    if operator in ("In", "NotIn") and not values:
-        errors.append(required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'"))
-    elif operator in ("Exists", "DoesNotExist") and values:
-        errors.append(forbidden(f"{path}.values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"))
     if of_labels:
-        errors += [invalid(f"{path}.key", key, problem) for problem in label_key(key)]
-        errors += [
-            invalid(f"{path}.values[{position}]", value, problem)
-            for position, value in enumerate(values)
-            for problem in label_value(value)
-        ]
-    return errors
+        return requirement_errors(requirement, path, any_operator=True)
+    errors = [] if requirement.get("key") else [required(f"{path}.key", "must be specified")]
+    return errors + operator_errors(requirement, path, any_operator=True)

@@ -1,4 +1,7 @@
-"""Service accounts. Follows kubernetes pkg/registry/core/serviceaccount/strategy.go."""
+"""Service accounts, and requests for tokens of them, which are not stored.
+
+Follows kubernetes pkg/registry/core/serviceaccount/strategy.go.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections.abc import Sequence
 
 from registry.api.strategies.base import Context, Object
 from registry.api.strategies.typed import TypedStrategy
-from registry.builtin.structs import CORE
+from registry.builtin.structs import AUTHENTICATION, CORE
 
 _ENFORCE = "kubernetes.io/enforce-mountable-secrets"
 _ENFORCE_WARNING = (
@@ -34,6 +37,11 @@ class ServiceAccountStrategy(TypedStrategy):
     def warnings(self, new: Object, old: Object | None) -> Sequence[str]:
         """Warns about a deprecated annotation when a write first sets it, whatever its value."""
         return (_ENFORCE_WARNING,) if _has_enforce(new) and not (old and _has_enforce(old)) else ()
+
+
+class TokenRequestStrategy(TypedStrategy):
+    struct = AUTHENTICATION["TokenRequest"]
+    virtual = True
 
 
 def _has_enforce(obj: Object) -> bool:

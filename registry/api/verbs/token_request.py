@@ -16,7 +16,7 @@ from registry.api.errors import Qualified, bad_request, conflict, invalid, not_f
 from registry.api.ownership import field_manager_of
 from registry.api.request import Body, CatalogStale, ResourceRequest
 from registry.api.served import Object, Served
-from registry.api.strategies.token import TokenRequestStrategy
+from registry.api.strategies.serviceaccount import TokenRequestStrategy
 from registry.api.verbs.computed import ComputedOperation, compute
 from registry.api.verbs.pipeline import Draft, Outcome, Start
 from registry.authentication.tokens.service_accounts import SECRETS, SERVICE_ACCOUNTS, AccountReference, BoundReference

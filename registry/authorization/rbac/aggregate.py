@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from registry.admission.selectors import compile_selector
 from registry.codec.json_encode import encode_canonical
 
 SELECTOR_LABEL = "rbac.authorization.k8s.io/aggregate-to-"
@@ -37,8 +38,9 @@ class RoleSelection:
         for selector in (role.get("aggregationRule") or {}).get("clusterRoleSelectors") or ():
             labels = (selector.get("matchLabels") or {}).items()
             candidates = min((self._with_label.get(label, []) for label in labels), key=len, default=self._names)
+            test = compile_selector(selector)
             for name in candidates:
-                if name not in selected and selects(selector, self._roles[name]):
+                if name not in selected and (test is None or test(self._roles[name]["metadata"].get("labels") or {})):
                     selected[name] = None
         return [*selected][1:]
 
@@ -50,26 +52,3 @@ def merged(roles: Iterable[Object], text: Callable[[Any], str] = encode_canonica
         for rule in role.get("rules") or ():
             rules.setdefault(text(rule), rule)
     return list(rules.values())
-
-
-def selects(selector: Object, obj: Object) -> bool:
-    """Whether a valid label selector matches an object. An empty one matches everything."""
-    labels = obj["metadata"].get("labels") or {}
-    return all(labels.get(key) == value for key, value in (selector.get("matchLabels") or {}).items()) and all(
-        _meets(labels, requirement) for requirement in selector.get("matchExpressions") or ()
-    )
-
-
-def _meets(labels: Mapping[str, str], requirement: Object) -> bool:
-    key, values = requirement.get("key") or "", requirement.get("values") or ()
-    match requirement.get("operator"):
-        case "In":
-            return labels.get(key) in values
-        case "NotIn":
-            return key not in labels or labels[key] not in values
-        case "Exists":
-            return key in labels
-        case "DoesNotExist":
-            return key not in labels
-        case _:
-            return False

@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Final
 
-from registry.builtin.packaged import packaged_definition
+from registry.builtin import packaged_definition
 from registry.definitions.model import Definition
 
 GROUP: Final = "apis.registry"
@@ -18,9 +18,9 @@ BINDINGS: Final = "apibindings"
 
 @cache
 def export_definition() -> Definition:
-    return packaged_definition(GROUP, "sharing", "exports.yaml")
+    return packaged_definition("sharing", "exports.yaml")
 
 
 @cache
 def binding_definition() -> Definition:
-    return packaged_definition(GROUP, "sharing", "bindings.yaml")
+    return packaged_definition("sharing", "bindings.yaml")

@@ -15,8 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from registry.cel.checker.checked import Checked, Messages
-from registry.cel.checker.declarations import Function, declared_functions
-from registry.cel.checker.scopes import Scopes
+from registry.cel.checker.declarations import Function, Scopes, declared_functions
 from registry.cel.common import types
 from registry.cel.common.escaping import RESERVED
 from registry.cel.common.messages import MESSAGES

@@ -15,7 +15,6 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from registry.codec.served import serves_cbor
 from registry.definitions.compiled import schema_digest, schema_json
 from registry.definitions.discovery import Subresources, standard_subresources, verbs_of
 from registry.definitions.model import Definition, Version
@@ -23,7 +22,7 @@ from registry.definitions.openapi.components import with_named_types
 from registry.definitions.openapi.pages import pages
 from registry.definitions.openapi.paths import CUSTOM, PathResource, builtin_form, paths_v3
 from registry.definitions.openapi.types import GroupVersion, custom_groups, shared_types, type_name
-from registry.emulation import emulated
+from registry.emulation import emulated, serves_cbor
 from registry.schema.openapi import V3_PREFIX, metadata_v3, published_v3, type_meta
 
 Json = dict[str, Any]

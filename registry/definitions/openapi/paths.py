@@ -14,11 +14,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from registry.codec.served import serves_cbor
 from registry.definitions.discovery import Subresource
 from registry.definitions.openapi import parameters
 from registry.definitions.openapi.parameters import NAMESPACE, PRETTY, hoist, name_of
 from registry.definitions.openapi.types import type_name
+from registry.emulation import serves_cbor
 
 Json = dict[str, Any]
 

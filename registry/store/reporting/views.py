@@ -4,8 +4,8 @@ One change at a time per database, under an advisory lock, in one transaction, s
 A view whose last definition is deleted stays for the retention time, since its history does.
 
     choice.py           the view of a definition, and its shape
-    ddl.py              the SQL of a view, wherever it exists, and of the views of kinds that every tenant has
-    tenant_schemas.py   schemas of tenants of their own
+    ddl.py              the SQL of a view, wherever it exists, the views of kinds that every tenant has, and
+                        schemas of tenants of their own
     catalogue.py        the bookkeeping rows
     documents.py        the documents of objects
     repair.py           what logins have changed about themselves
@@ -39,7 +39,7 @@ from registry.store.reporting.catalogue import (
     views_of,
 )
 from registry.store.reporting.choice import Grow, choose, describe_omitted, fit_shape
-from registry.store.reporting.ddl import make, make_built_in, refusal, remake, unmake
+from registry.store.reporting.ddl import follow_bindings, make, make_built_in, name_schema, refusal, remake, unmake
 from registry.store.reporting.locations import (
     consumers_of,
     copies_of,
@@ -68,7 +68,6 @@ from registry.store.reporting.setup import (
 )
 from registry.store.reporting.sql import SQL_VERSION
 from registry.store.reporting.statements import BOUND, DEFINITIONS, GONE, MARK_DONE, OUTDATED
-from registry.store.reporting.tenant_schemas import follow_bindings, name_schema
 from registry.store.rows import tenant_of
 from registry.store.types import ObjectKey, ResourceName, Tenant, TenantId
 
