@@ -1,8 +1,8 @@
 """The version of Kubernetes that this process emulates, and whether it serves CBOR.
 
 Both are set once, before anything is compiled or served (`--emulate-version`, `--cbor`), and are the same for all
-tenants of a process, like kube-apiserver's --emulated-version. A search for `is_1_37` finds all that the version changes; the list
-is in docs/emulation.md.
+tenants of a process, like kube-apiserver's --emulated-version. A search for `is_1_37` finds all that the version
+changes; the list is in docs/emulation.md.
 """
 
 from __future__ import annotations

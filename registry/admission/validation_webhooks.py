@@ -19,12 +19,7 @@ from registry.admission.validation_rules import (
     enum_errors,
     rule_errors,
 )
-from registry.definitions.conversion import (
-    review_version_names,
-    validate_webhook_service,
-    validate_webhook_url,
-    webhook_urls,
-)
+from registry.definitions.conversion import review_version_names, validate_webhook_client, webhook_urls
 from registry.schema.field import FieldError, duplicate, invalid, required
 from registry.schema.names import dns1123_subdomain
 
@@ -103,7 +98,7 @@ def _webhook_errors(webhook: Json, path: str, lenient: _Leniency) -> list[FieldE
     for name in ("namespaceSelector", "objectSelector"):
         errors += selector_errors(webhook.get(name), f"{path}.{name}", any_value=lenient.selectors)
     errors += enum_errors(webhook.get("reinvocationPolicy"), REINVOCATION_POLICIES, f"{path}.reinvocationPolicy")
-    errors += _client_errors(webhook.get("clientConfig") or {}, f"{path}.clientConfig", lenient)
+    errors += validate_webhook_client(webhook.get("clientConfig") or {}, f"{path}.clientConfig", lenient.urls)
     if not lenient.conditions:
         errors += condition_errors(webhook.get("matchConditions"), f"{path}.matchConditions", params=False)
     return errors
@@ -118,16 +113,6 @@ def _name_errors(name: str, path: str) -> list[FieldError]:
     if name.count(".") < 2:
         return [invalid(path, name, "should be a domain with at least three segments separated by dots")]
     return []
-
-
-def _client_errors(client: Json, path: str, lenient: _Leniency) -> list[FieldError]:
-    url, service = client.get("url"), client.get("service")
-    if (url is None) == (service is None):
-        return [required(path, "exactly one of url or service is required")]
-    if url is not None:
-        return validate_webhook_url(url, f"{path}.url", lenient.urls)
-    # kube-apiserver swaps name and namespace, so that a missing one is reported as the other.
-    return validate_webhook_service(service or {}, f"{path}.service")
 
 
 def _review_errors(versions: list[str], path: str, lenient: _Leniency) -> list[FieldError]:

@@ -28,8 +28,8 @@ from registry.authorization.attributes import Attributes
 from registry.codec.model import DecodeError
 from registry.codec.structs.base import StructDecodeError
 from registry.codec.structs.declarations import read_structs
-from registry.codec.structs.files import decode_file
 from registry.codec.structs.meta import METAV1
+from registry.codec.structs.structs import decode_file
 from registry.codec.yaml_decode import decode_yaml
 
 API_VERSIONS: Final = ("audit.k8s.io/v1",)

@@ -72,20 +72,24 @@ def has_invalid_ca_bundle(conversion: Json | None) -> bool:
 def _validate_client(
     client: Json, path: str, allow_invalid_ca_bundle: bool, old_urls: frozenset[str]
 ) -> list[FieldError]:
-    url, service = client.get("url"), client.get("service")
-    if (url is None) == (service is None):
-        errors = [required(path, "exactly one of url or service is required")]
-    elif url is not None:
-        errors = validate_webhook_url(url, f"{path}.url", old_urls)
-    else:
-        # kube-apiserver passes name and namespace in the wrong order, so that a missing one is reported as the other.
-        errors = validate_webhook_service(client["service"], f"{path}.service")
+    errors = validate_webhook_client(client, path, old_urls)
     bundle = client.get("caBundle")
     if bundle and not allow_invalid_ca_bundle:
         why = _ca_bundle_error(bundle)
         if why is not None:
             errors.append(invalid(f"{path}.caBundle", GoText(go_json(bundle)), why))
     return errors
+
+
+def validate_webhook_client(client: Json, path: str, old_urls: Collection[str]) -> list[FieldError]:
+    """The errors of the URL or the service of a client. Also for admission webhooks."""
+    url, service = client.get("url"), client.get("service")
+    if (url is None) == (service is None):
+        return [required(path, "exactly one of url or service is required")]
+    if url is not None:
+        return validate_webhook_url(url, f"{path}.url", old_urls)
+    # kube-apiserver passes name and namespace in the wrong order, so that a missing one is reported as the other.
+    return validate_webhook_service(client["service"], f"{path}.service")
 
 
 def webhook_urls(webhooks: Iterable[Json | None]) -> frozenset[str]:

@@ -3,7 +3,7 @@
 PostgreSQL has a process per session, and no priorities. If it runs embedded, the processes of report logins
 (store/reporting/logins.py) get a lower operating system priority soon after they start: they get the processor time
 that the server and its own sessions leave, and a tenth if nothing is left. Not less than that, because a report
-occasionally holds for a moment what a write waits for. With the priority they get their limit of memory (memory.py).
+occasionally holds for a moment what a write waits for. With the priority they get their limit of memory (processes.py).
 
 Linux may divide the processors among sessions first (sched_autogroup, see sched(7)), and each process of PostgreSQL is
 a session of its own; then the priority of its autogroup must be lowered.
@@ -21,7 +21,7 @@ from typing import Final, Self
 
 import psycopg
 
-from registry.postgres.memory import limit_report
+from registry.postgres.processes import limit_report
 
 # A scheduler weight of 110 instead of 1024.
 NICE: Final = 10

@@ -34,13 +34,11 @@ import psycopg
 
 from registry.files import Stamp, stamp_of
 from registry.postgres import config as embedded_config
-from registry.postgres import orphans
 from registry.postgres.account import AccountError, account_for
 from registry.postgres.binaries import Binaries, BinariesError, find_binaries, version_of
 from registry.postgres.certificate import CertificateCopy, Source
 from registry.postgres.folder import ROLE, DataFolder, EmbeddedPostgresError, private
-from registry.postgres.memory import with_memory_limit
-from registry.postgres.waiting import ends_within
+from registry.postgres.processes import end_orphans, ends_within, with_memory_limit
 
 logger = logging.getLogger(__name__)
 
@@ -210,7 +208,7 @@ class EmbeddedPostgres:
         ending."""
         deadline: float | None = None
         while True:
-            orphans.clear(self._folder.data)
+            end_orphans(self._folder.data)
             with self._spawning:
                 if self._stopping.is_set():
                     raise EmbeddedPostgresError("PostgreSQL does not start: it was stopped")

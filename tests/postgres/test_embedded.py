@@ -19,7 +19,7 @@ import pytest
 
 from registry.postgres import server as embedded
 from registry.postgres.folder import EmbeddedPostgresError, running_url
-from registry.postgres.memory import PROCESS_BYTES
+from registry.postgres.processes import PROCESS_BYTES
 from registry.postgres.server import EmbeddedPostgres
 from tests.folders import data_folder
 from tests.processes import ROOT, alive, children, wait_until

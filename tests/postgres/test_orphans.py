@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from registry.postgres import orphans
+from registry.postgres import processes
 
 # `_serves` knows a server by its working folder on Linux, by its command line elsewhere.
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="stands in for a server by its working folder")
@@ -42,21 +42,21 @@ def process_in(folder: Path, script: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def test_nothing_to_clear(tmp_path: Path) -> None:
-    orphans.clear(tmp_path)
+    processes.end_orphans(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("content", ["", "\n5432\n", "rubbish\n", "-1\n", "0\n"])
 def test_a_broken_file_is_removed(tmp_path: Path, content: str) -> None:
     (tmp_path / "postmaster.pid").write_text(content)
-    orphans.clear(tmp_path)
+    processes.end_orphans(tmp_path)
     assert not (tmp_path / "postmaster.pid").exists()
 
 
 @pytest.mark.parametrize("pid", ["1", "4194999"], ids=["init", "nobody"])
 def test_a_stale_file_is_left_to_postgresql(tmp_path: Path, pid: str) -> None:
     (tmp_path / "postmaster.pid").write_text(f"{pid}\n{tmp_path}\n")
-    orphans.clear(tmp_path)
+    processes.end_orphans(tmp_path)
     assert (tmp_path / "postmaster.pid").exists()
 
 
@@ -64,7 +64,7 @@ def test_a_process_that_reuses_the_pid_of_a_dead_server_is_not_ended(tmp_path: P
     (tmp_path / "elsewhere").mkdir()
     with process_in(tmp_path / "elsewhere", ":") as process:
         (tmp_path / "postmaster.pid").write_text(f"{process.pid}\n")
-        orphans.clear(tmp_path)
+        processes.end_orphans(tmp_path)
         assert process.poll() is None
 
 
@@ -78,9 +78,9 @@ def test_an_orphan_is_ended(
 ) -> None:
     # Short for what it ignores, patient for what ends it.
     monkeypatch.setattr(
-        orphans, "STEPS", tuple((number, 30.0 if number == ends_by else 0.05) for number, _ in orphans.STEPS)
+        processes, "STEPS", tuple((number, 30.0 if number == ends_by else 0.05) for number, _ in processes.STEPS)
     )
     with process_in(tmp_path, script) as process:
         (tmp_path / "postmaster.pid").write_text(f"{process.pid}\n")
-        orphans.clear(tmp_path)
+        processes.end_orphans(tmp_path)
         assert process.wait(60) == -ends_by

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from registry.postgres.waiting import ends_within
+from registry.postgres.processes import ends_within
 
 
 @pytest.fixture

@@ -21,8 +21,8 @@ from registry.authentication.oidc.expressions import CLAIMS, USER, BadExpression
 from registry.codec.model import Decoded, DecodeError, TooManyValues
 from registry.codec.structs.base import StructDecodeError
 from registry.codec.structs.declarations import read_structs
-from registry.codec.structs.files import decode_file
 from registry.codec.structs.meta import METAV1
+from registry.codec.structs.structs import decode_file
 from registry.codec.yaml_decode import decode_yaml
 from registry.schema.hosts import HostError, split_host_port
 from registry.schema.names import dns1123_subdomain

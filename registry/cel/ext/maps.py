@@ -8,7 +8,7 @@ from __future__ import annotations
 from registry.budget import spend
 from registry.cel.common.maps import Map
 from registry.cel.common.values import EvalError, MapValue, Missing, Value, no_such_overload
-from registry.cel.ext.conversions import number_text
+from registry.cel.ext.conversions import plain_text
 from registry.cel.ext.table import function
 
 
@@ -36,8 +36,4 @@ def insert(target: Map, key: Value, value: Value) -> None:
 
 def key_text(key: Value) -> str:
     """A key as Go's %v prints it, for errors."""
-    if type(key) is bool:
-        return "true" if key else "false"
-    if isinstance(key, int):
-        return int.__repr__(key)
-    return number_text(key) if type(key) is float else str(key)
+    return plain_text(key) or str(key)

@@ -18,12 +18,13 @@ Follows encoding/json's decode.go as forked in sigs.k8s.io/json (internal/golang
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
 
-from registry.codec.model import Repeated
+from registry.codec.go_text import go_quote
+from registry.codec.model import Decoded, Repeated
 from registry.codec.sorting import sorted_keys
 from registry.codec.structs.base import ROOT, DecodingContext, GoType, Link, RepeatedField, StructDecodeError
 from registry.codec.structs.scalars import STRING, GoScalar
@@ -316,3 +317,20 @@ def _survey(value: Any, limit: int) -> tuple[bool, bool]:
             return False, has_repeated
         level = below
     return any(isinstance(v, dict | list) for v in level), has_repeated
+
+
+# -- configuration files in Kubernetes' formats
+def decode_file(struct: Struct, file: Decoded, api_versions: Sequence[str]) -> dict[str, Any]:
+    """Returns the object in a file, whose kind is the name of `struct`. Raises StructDecodeError, for duplicate
+    and unknown fields too, as apimachinery's serializer does (EnableStrict)."""
+    head = file.value if isinstance(file.value, dict) else {}
+    if head.get("kind") != struct.name or head.get("apiVersion") not in api_versions:
+        raise StructDecodeError(f"must be of kind {struct.name} and apiVersion {api_versions[0]}")
+    typed = decode(struct, file.value)
+    if faults := [*file.strict_errors(), *map(_fault, typed.unknown)]:
+        raise StructDecodeError(f"strict decoding error: {', '.join(faults)}")
+    return typed.value
+
+
+def _fault(path: str) -> str:
+    return f"{'duplicate' if isinstance(path, RepeatedField) else 'unknown'} field {go_quote(path)}"
