@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from registry.api.decoding import metadata_of, object_of
 from registry.api.served import Object
-from registry.api.strategies.secret import ACCOUNT_NAME, ACCOUNT_TOKEN
+from registry.api.strategies.data import ACCOUNT_NAME, ACCOUNT_TOKEN
 from registry.api.verbs.update import copy_of
 from registry.authentication.tokens.service_accounts import SECRETS, SERVICE_ACCOUNTS, AccountReference, BoundReference
 from registry.controllers.controller_client import CONTROLLER_MANAGER, ControllerClient

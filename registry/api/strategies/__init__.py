@@ -7,8 +7,8 @@ from collections.abc import Callable
 from registry.api.strategies.admission import strategies as admission_strategies
 from registry.api.strategies.apiservice import APIServiceStrategy
 from registry.api.strategies.base import Strategy
-from registry.api.strategies.configmap import ConfigMapStrategy
 from registry.api.strategies.custom import CustomStrategy
+from registry.api.strategies.data import ConfigMapStrategy, SecretStrategy
 from registry.api.strategies.definition import BetaDefinitionStrategy, DefinitionStrategy
 from registry.api.strategies.event import EventStrategy, NewEventStrategy
 from registry.api.strategies.lease import LeaseStrategy
@@ -30,7 +30,6 @@ from registry.api.strategies.review import (
     SubjectAccessReviewStrategy,
     TokenReviewStrategy,
 )
-from registry.api.strategies.secret import SecretStrategy
 from registry.api.strategies.service import ServiceStrategy
 from registry.api.strategies.serviceaccount import ServiceAccountStrategy
 from registry.api.strategies.sharing import APIBindingStrategy, ExportStrategy

@@ -22,7 +22,7 @@ from registry.api.options import WriteOptions, manager_of, write_options
 from registry.api.ownership import own_apply_scale, own_scale, owners_of_scale
 from registry.api.request import Body, ResourceRequest
 from registry.api.served import Object
-from registry.api.strategies.scale_fields import nested
+from registry.api.strategies.custom import nested
 from registry.api.tables.table import CREATED_DESCRIPTION, custom_table
 from registry.api.verbs.apply import note_duplicates, read_configuration
 from registry.api.verbs.driver import run
