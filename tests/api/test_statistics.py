@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from registry.api.verbs import condition_counts, dependents, statistics
+from registry.api.verbs import dependents, statistics
 from registry.store.reads import statistics as reads
 from tests.api.client import Client
 from tests.api.widgets import ALL_WIDGETS, GROUP, NAMESPACES, SCHEMA, WIDGETS, define, definition, make, widget
@@ -218,9 +218,9 @@ async def test_the_status_of_conditions_over_time(
         ("Old", "True"): [1, 1, 1, 0],
     }
     assert (await figures(api, GADGETS.replace("default", "other"), query))["conditions"]["counts"] == []
-    monkeypatch.setattr(condition_counts, "_PAGE", 2)
+    monkeypatch.setattr(statistics, "_PAGE", 2)
     assert (await figures(api, GADGETS, query))["conditions"]["counts"] == counts
-    monkeypatch.setattr(condition_counts, "MAX_CHANGES", 5)
+    monkeypatch.setattr(statistics, "MAX_CHANGES", 5)
     assert "counts" not in (await figures(api, GADGETS, query))["conditions"]
 
 
