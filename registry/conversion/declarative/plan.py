@@ -35,6 +35,7 @@ from registry.conversion.declarative.pruned import pruned_fields
 from registry.conversion.declarative.steps import Step, compile_rule, put, values_at
 from registry.conversion.errors import ConversionError
 from registry.schema.compiled import CompiledSchema
+from registry.schema.values import deep_copy
 
 Json = Any
 Object = dict[str, Any]
@@ -385,16 +386,7 @@ def _refuse_longer(obj: Object) -> None:
 
 def _copy_with(obj: Object, metadata: Object) -> Object:
     """A copy of `obj` with `metadata` itself, which rules do not change."""
-    return {k: metadata if k == "metadata" else _copy(v) for k, v in obj.items()}
-
-
-def _copy(value: Json) -> Json:
-    kind = value.__class__
-    if kind is dict:
-        return {k: _copy(v) for k, v in value.items()}
-    if kind is list:
-        return [_copy(v) for v in value]
-    return value
+    return {k: metadata if k == "metadata" else deep_copy(v) for k, v in obj.items()}
 
 
 def shortest_path(links: Sequence[Link], source: str, target: str) -> list[tuple[Link, ConversionPath]] | None:
