@@ -62,7 +62,7 @@ class FieldManager:
     the apiVersion changes. `status_versions` are the versions with a status subresource. `builtin` kinds have rules of
     their own (kind.py), and with them a client's `[]` removes all entries, as `[{}]` does everywhere. `zeros`
     are the members that their Go structs always have. `checked_items` are, by apiVersion and by the name of a list in
-    the spec, the types of items that the schema does not describe in full (struct_types.py).
+    the spec, the types of items that the schema does not describe in full (`struct_type`).
     """
 
     def __init__(

@@ -12,8 +12,7 @@ from registry.api.bound_definitions import BINDINGS
 from registry.api.served import MAX_BODY_CHARACTERS
 from registry.api.strategies.base import Context, Object, ObjectDecodeError, Translation, WriteEffects
 from registry.api.strategies.builtin import BuiltinStrategy
-from registry.apply.struct_types import struct_type
-from registry.apply.types import MergeType
+from registry.apply.types import MergeType, struct_type
 from registry.authentication.user import SERVER, SERVER_MANAGER
 from registry.builtin.known_kinds import is_kind_of_scheme
 from registry.codec.json_encode import encode_json_text
