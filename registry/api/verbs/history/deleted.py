@@ -18,7 +18,7 @@ from registry.api.query.reading import MAX_EXAMINED
 from registry.api.request import ResourceRequest
 from registry.api.selectors.requirements import holds, row_test
 from registry.api.served import Object
-from registry.api.verbs.history.states import (
+from registry.api.verbs.history.changes import (
     API_VERSION,
     HELD_TIMES,
     MAX_LIMIT,

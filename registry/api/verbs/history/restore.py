@@ -15,7 +15,7 @@ from registry.api.served import Object
 from registry.api.strategies.base import ObjectDecodeError
 from registry.api.verbs.create import create_object
 from registry.api.verbs.driver import run
-from registry.api.verbs.history.states import NEWEST, old_row, row_at
+from registry.api.verbs.history.changes import NEWEST, old_row, row_at
 from registry.api.verbs.pipeline import Draft, Outcome
 from registry.api.verbs.selection import list_revision
 from registry.api.verbs.update import UpdateOperation, copy_of
