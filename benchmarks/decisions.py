@@ -13,9 +13,8 @@ import timeit
 from registry.authentication.user import AUTHENTICATED, User
 from registry.authorization.attributes import Attributes
 from registry.authorization.rbac.defaults import default_entries
-from registry.authorization.rbac.match import CompiledRole
 from registry.authorization.rbac.model import Binding, PolicyRule, RoleReference, Subject
-from registry.authorization.rbac.policy import DECISIONS, Policy
+from registry.authorization.rbac.policy import DECISIONS, CompiledRole, Policy
 from registry.authorization.rbac.stored import RoleEntry, policy_of
 from registry.store.types import ObjectKey, ResourceName
 

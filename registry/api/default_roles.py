@@ -22,8 +22,8 @@ from registry.api.server_writes import creating, updating, write_as_server
 from registry.api.verbs.update import copy_of
 from registry.authorization.rbac.cover import compact, missing_rules
 from registry.authorization.rbac.defaults import AUTOUPDATE, default_objects
-from registry.authorization.rbac.match import CompiledRole
 from registry.authorization.rbac.model import GROUP, PolicyRule, rules_of
+from registry.authorization.rbac.policy import CompiledRole
 from registry.authorization.rbac.stored import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, Entries, Which
 from registry.store.types import ObjectKey, Tenant
 

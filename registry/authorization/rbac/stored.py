@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from registry.authorization.rbac.match import CompiledRole
 from registry.authorization.rbac.model import GROUP, Binding, binding_of, rules_of
-from registry.authorization.rbac.policy import Policy
+from registry.authorization.rbac.policy import CompiledRole, Policy
 from registry.codec.stored import decode_stored
 from registry.store.types import ObjectKey, ResourceName
 

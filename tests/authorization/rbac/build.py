@@ -7,9 +7,8 @@ from typing import Any
 
 from registry.authentication.user import AUTHENTICATED, User
 from registry.authorization.attributes import Attributes, Decision
-from registry.authorization.rbac.match import CompiledRole
 from registry.authorization.rbac.model import Binding, PolicyRule, RoleReference, Subject, rule_of
-from registry.authorization.rbac.policy import Policy
+from registry.authorization.rbac.policy import CompiledRole, Policy
 
 Manifest = Mapping[str, Any]
 

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from registry.authorization.rbac.cover import compact, compact_text, missing_rules, missing_texts
-from registry.authorization.rbac.match import CompiledRole
 from registry.authorization.rbac.model import EVERYTHING, PolicyRule
+from registry.authorization.rbac.policy import CompiledRole
 from registry.budget import UNITS, Budget, BudgetExceeded
 
 GET = PolicyRule(("get",), ("g",), ("widgets",))

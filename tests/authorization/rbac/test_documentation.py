@@ -9,7 +9,7 @@ import pytest
 from registry.authentication.user import ANONYMOUS, User
 from registry.authorization.rbac.aggregate import aggregated_rules
 from registry.authorization.rbac.defaults import default_entries
-from registry.authorization.rbac.match import CompiledRole
+from registry.authorization.rbac.policy import CompiledRole
 from registry.authorization.rbac.stored import CLUSTER_ROLES, policy_of
 from registry.store.types import ObjectKey
 from tests.authorization.rbac.build import account, allowed, bound, compiled, known, policy

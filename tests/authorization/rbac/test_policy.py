@@ -8,9 +8,8 @@ import tracemalloc
 import pytest
 
 from registry.authentication.user import User
-from registry.authorization.rbac.match import CompiledRole
 from registry.authorization.rbac.model import Binding, PolicyRule, RoleReference, Subject
-from registry.authorization.rbac.policy import DECISIONS, MAX_RULES, REMEMBERED
+from registry.authorization.rbac.policy import DECISIONS, MAX_RULES, REMEMBERED, CompiledRole
 from registry.authorization.rbac.stored import CLUSTER_ROLES, policy_of, refresh, usage
 from registry.store.types import ObjectKey
 from tests.authorization.rbac.build import account, allowed, attributes_of, bound, compiled, decide, known, policy
