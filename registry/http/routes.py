@@ -11,7 +11,7 @@ from registry.api.errors import resource_not_found
 from registry.api.request import Backend
 from registry.controllers.api_services.monitor import Monitor
 from registry.http.documents import process
-from registry.http.documents.cache import DocumentCache
+from registry.http.documents.answers import DocumentCache
 from registry.http.documents.discovery import DiscoveryEndpoint, RootEndpoint
 from registry.http.documents.health import health_endpoints
 from registry.http.documents.openapi import OpenAPIEndpoint

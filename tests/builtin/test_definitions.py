@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from registry.api.strategies import strategy_for
-from registry.api.strategies.typed import TypedStrategy
+from registry.api.strategies.builtin import TypedStrategy
 from registry.builtin import definitions
 from registry.codec.structs.base import GoType
 from registry.codec.structs.structs import GoSlice, Pointer, Struct

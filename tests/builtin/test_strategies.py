@@ -9,7 +9,7 @@ import pytest
 
 from registry.api.strategies import strategy_for
 from registry.api.strategies.base import Context, ObjectDecodeError
-from registry.api.strategies.typed import TypedStrategy
+from registry.api.strategies.builtin import TypedStrategy
 from registry.authentication.user import User
 from registry.builtin import definitions
 from registry.store.types import DomainId, Guards, Tenant, TenantId, TenantName

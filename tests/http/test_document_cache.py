@@ -12,7 +12,7 @@ from registry.flowcontrol import evaluation
 from registry.flowcontrol.byte_shares import MIB, Answers
 from registry.flowcontrol.evaluation import Evaluations
 from registry.flowcontrol.fair_queue import TooManyRequests
-from registry.http.documents.cache import Document, DocumentCache, document
+from registry.http.documents.answers import Document, DocumentCache, document
 
 
 @pytest.fixture(autouse=True)

@@ -19,8 +19,8 @@ from registry.admission.validation_policies import (
 )
 from registry.admission.validation_webhooks import webhook_configuration_errors
 from registry.api.strategies.base import Context, Object, WriteEffects
+from registry.api.strategies.builtin import TypedStrategy
 from registry.api.strategies.conditions import conditions_errors
-from registry.api.strategies.typed import TypedStrategy
 from registry.apply.values import equal
 from registry.builtin.structs import ADMISSION_REGISTRATION
 from registry.emulation import emulated

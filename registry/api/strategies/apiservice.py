@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from registry.api.clock import timestamp
 from registry.api.strategies.base import Context, Object, WriteEffects
-from registry.api.strategies.typed import TypedStrategy, keep
+from registry.api.strategies.builtin import TypedStrategy, keep
 from registry.apply.values import equal
 from registry.builtin.known_kinds import is_kind_of_scheme
 from registry.builtin.structs import API_REGISTRATION

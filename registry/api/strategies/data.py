@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from registry.api.strategies.base import Context, Object
-from registry.api.strategies.typed import TypedStrategy
+from registry.api.strategies.builtin import TypedStrategy
 from registry.builtin.structs import CORE
 from registry.codec.go_text import json_type
 from registry.codec.json_decode import decode_json

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from registry.api.strategies.base import Object, Translation
-from registry.api.strategies.typed import TypedStrategy
+from registry.api.strategies.builtin import TypedStrategy
 from registry.builtin.structs import CORE, EVENTS
 from registry.codec.go_text import GoText, go_json
 from registry.codec.structs import structs

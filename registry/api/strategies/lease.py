@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from registry.api.strategies.base import Context, Object
-from registry.api.strategies.typed import TypedStrategy
+from registry.api.strategies.builtin import TypedStrategy
 from registry.builtin.structs import COORDINATION
 from registry.schema.field import FieldError, invalid
 

@@ -10,13 +10,13 @@ from typing import Any
 
 from registry.api.retry_memo import RetryMemo
 from registry.api.strategies.base import Context, Object
+from registry.api.strategies.builtin import TypedStrategy
 from registry.api.strategies.resource_names import (
     container_name_errors,
     overcommits,
     qualified_name_errors,
     resource_name_errors,
 )
-from registry.api.strategies.typed import TypedStrategy
 from registry.builtin.quantities import quantity
 from registry.builtin.structs import CORE
 from registry.cel.ext.quantity import as_approximate_float

@@ -13,7 +13,7 @@ from typing import Final
 
 from registry.api.errors import Qualified, forbidden
 from registry.api.strategies.base import Context, Object, WriteEffects
-from registry.api.strategies.typed import TypedStrategy
+from registry.api.strategies.builtin import TypedStrategy
 from registry.builtin.structs import CORE
 from registry.schema.field import FieldError, invalid
 from registry.schema.names import NameFunction, label_key, name_is_dns_label

@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 
 from registry.admission.selectors import selector_errors
 from registry.api.strategies.base import Context, Object
+from registry.api.strategies.builtin import TypedStrategy
 from registry.api.strategies.custom import with_revision
-from registry.api.strategies.typed import TypedStrategy
 from registry.authorization.authorizer import TENANT_BYTES
 from registry.authorization.rbac.model import (
     EVERYTHING,

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from registry.api.strategies.base import Context, Object, WriteEffects
+from registry.api.strategies.builtin import TypedStrategy, keep
 from registry.api.strategies.resource_names import SCOPES, counts_whole, is_standard_quota, quota_name_errors
-from registry.api.strategies.typed import TypedStrategy, keep
 from registry.builtin.quantities import is_whole, quantity
 from registry.builtin.structs import CORE
 from registry.codec.go_text import GoText, go_json

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from registry.admission.selectors import operator_errors, requirement_errors
 from registry.api.strategies.base import Object
-from registry.api.strategies.typed import TypedStrategy
+from registry.api.strategies.builtin import TypedStrategy
 from registry.builtin.structs import AUTHENTICATION, AUTHORIZATION
 from registry.codec.go_text import GoText, go_json
 from registry.codec.structs.meta import META

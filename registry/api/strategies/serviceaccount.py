@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from registry.api.strategies.base import Context, Object
-from registry.api.strategies.typed import TypedStrategy
+from registry.api.strategies.builtin import TypedStrategy
 from registry.builtin.structs import AUTHENTICATION, CORE
 
 _ENFORCE = "kubernetes.io/enforce-mountable-secrets"

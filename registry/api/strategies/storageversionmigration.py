@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 
 from registry.api.strategies.base import Context, Object, WriteEffects
+from registry.api.strategies.builtin import TypedStrategy, keep
 from registry.api.strategies.conditions import conditions_errors
-from registry.api.strategies.typed import TypedStrategy, keep
 from registry.apply.values import equal
 from registry.builtin.structs import STORAGE_MIGRATION
 from registry.codec.go_text import GoText, go_json

@@ -22,8 +22,14 @@ from registry.builtin.subresources import subresources_of
 from registry.controllers.api_services.monitor import Monitor
 from registry.definitions import discovery
 from registry.definitions.discovery import group_versions
-from registry.http.documents.answers import require_route, send_document, send_with_etag
-from registry.http.documents.cache import Document, DocumentCache, document
+from registry.http.documents.answers import (
+    Document,
+    DocumentCache,
+    document,
+    require_route,
+    send_document,
+    send_with_etag,
+)
 from registry.http.forms import encode_document, prettify
 from registry.http.negotiation import (
     JSON,

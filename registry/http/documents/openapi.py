@@ -37,8 +37,15 @@ from registry.definitions.openapi.proto import (
 )
 from registry.definitions.openapi.v2 import openapi_v2
 from registry.flowcontrol.evaluation import evaluate
-from registry.http.documents.answers import TEXT, send_nothing, send_with_etag
-from registry.http.documents.cache import LIMIT_SECONDS, Document, DocumentCache, document
+from registry.http.documents.answers import (
+    LIMIT_SECONDS,
+    TEXT,
+    Document,
+    DocumentCache,
+    document,
+    send_nothing,
+    send_with_etag,
+)
 from registry.http.negotiation import negotiate_types
 from registry.http.request_state import STATE, RequestState
 from registry.http.responses import Headers, headers_for, send_body
