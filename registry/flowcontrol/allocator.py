@@ -45,8 +45,11 @@ _TRIM_BYTES: Final = 32 * 1024 * 1024
 _COLLECT_BYTES: Final = 128 * 1024 * 1024
 _COLLECT_LOOKS: Final = 12
 # By how much the number of exempt objects must have grown for a search of all of them while tenants share the process:
-# 600,000 take 0.4 s, in which nothing else runs.
+# 600,000 take 0.4 s, in which nothing else runs. It takes more of them where short searches have found little: ten
+# thousand watches are a million objects, none of them garbage.
 _MANY_OBJECTS: Final = 1_000_000
+_MOST_OBJECTS: Final = 4_000_000
+_MUCH_GARBAGE: Final = 100_000
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -103,8 +106,8 @@ async def return_free_memory(is_shared: Callable[[], bool], check_seconds: float
     """Returns to the system what has been freed, again and again until it is cancelled. Only with glibc 2.33 or newer.
 
     Reference cycles are searched for, too, when the process has grown, however few objects have caused it. Exempt
-    objects take part if they have become many, or if there is nobody who would have to wait: `is_shared` returns
-    whether other tenants have been present lately.
+    objects take part if they have become many and are probably garbage, or if there is nobody who would have to wait:
+    `is_shared` returns whether other tenants have been present lately.
     """
     trim, heaps = _function("malloc_trim"), _function("mallinfo2")
     if trim is None or heaps is None:
@@ -113,14 +116,15 @@ async def return_free_memory(is_shared: Callable[[], bool], check_seconds: float
     await asyncio.sleep(check_seconds)
     # What was free when the heaps were last trimmed, less what has been used again since.
     returned = 0
-    collected, grown, exempt = _resident_bytes(), 0, gc.get_freeze_count()
+    collected, grown, exempt, found = _resident_bytes(), 0, gc.get_freeze_count(), _garbage_objects()
     while True:
         grown = grown + 1 if _resident_bytes() > collected + _COLLECT_BYTES else 0
         if grown >= _COLLECT_LOOKS:
-            if not is_shared() or gc.get_freeze_count() > exempt + _MANY_OBJECTS:
+            most = _MANY_OBJECTS if _garbage_objects() > found + _MUCH_GARBAGE else _MOST_OBJECTS
+            if not is_shared() or gc.get_freeze_count() > exempt + most:
                 gc.unfreeze()
                 gc.collect()
-                exempt = gc.get_freeze_count()
+                exempt, found = gc.get_freeze_count(), _garbage_objects()
             else:
                 gc.collect()
         free = (await asyncio.to_thread(heaps)).fordblks
@@ -130,6 +134,11 @@ async def return_free_memory(is_shared: Callable[[], bool], check_seconds: float
         returned = min(returned, free)
         collected = _resident_bytes() if grown >= _COLLECT_LOOKS else min(collected, _resident_bytes())
         await asyncio.sleep(check_seconds)
+
+
+def _garbage_objects() -> int:
+    """Returns how many objects all searches for cycles have found."""
+    return sum([generation["collected"] for generation in gc.get_stats()])
 
 
 def _resident_bytes() -> int:

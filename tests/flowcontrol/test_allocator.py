@@ -99,6 +99,40 @@ def test_no_search_for_cycles_takes_long_unless_nobody_else_waits(whose: str) ->
     assert (late, exempt) == ("True", str(whose == "alone"))
 
 
+# Prints whether an exempt cycle is found once many objects have become exempt beside other tenants.
+MANY = """
+import asyncio, gc, sys, weakref
+from registry.flowcontrol import allocator
+class Node: pass
+def cycle():
+    node = Node()
+    node.itself = node
+    return node
+async def main():
+    allocator._COLLECT_LOOKS, allocator._MANY_OBJECTS, allocator._MOST_OBJECTS = 2, 100_000, 1_000_000
+    allocator._MUCH_GARBAGE = 10_000
+    with allocator.short_searches():
+        exempt = cycle()
+        task = asyncio.create_task(allocator.return_free_memory(lambda: True, 0.05))
+        await asyncio.sleep(0.1)
+        kept = [[] for _ in range(2_000_000 if sys.argv[1] == "most" else 200_000)]
+        for _ in range(20_000 if sys.argv[1] == "garbage" else 0):
+            cycle()
+        found = weakref.ref(exempt)
+        del exempt
+        grown = bytearray(b"x") * 200_000_000
+        await asyncio.sleep(1)
+        print(found() is None)
+asyncio.run(main())
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the C library is not glibc")
+@pytest.mark.parametrize(("what", "searched"), [("live", False), ("garbage", True), ("most", True)])
+def test_many_exempt_objects_are_searched_if_they_are_probably_garbage(what: str, searched: bool) -> None:
+    assert _output(MANY, what).strip() == str(searched)
+
+
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the C library is not glibc")
 @pytest.mark.parametrize("what", ["gaps", "cycles"])
 def test_a_process_that_has_grown_returns_what_is_free(what: str) -> None:
