@@ -15,13 +15,15 @@ _STABILITY = {"": 0, "beta": 1, "alpha": 2}
 _MAX_NUMBER = 2**63 - 1
 
 Key = tuple[int, int, int, str]
+# The first part of the keys of names that do not have the form of a version.
+UNORDERED = 3
 
 
 def priority_key(version: str) -> Key:
     """Sorts the most stable and newest first: `sorted(names, key=priority_key)`. v01 and v1 are ordered as texts."""
     match = _VERSION.fullmatch(version)
     if match is None or any(int(n) > _MAX_NUMBER for n in match.group(1, 3) if n):
-        return (3, 0, 0, version)
+        return (UNORDERED, 0, 0, version)
     return (_STABILITY[match[2] or ""], -int(match[1]), -int(match[3] or 0), version)
 
 

@@ -15,6 +15,7 @@ import orjson
 from registry.codec.go_text import go_quote
 from registry.definitions.internal import internal_spec
 from registry.definitions.model import Definition, Version
+from registry.definitions.priority import UNORDERED, Key, priority_key
 from registry.emulation import emulated
 from registry.schema.structural.bounds import nodes
 
@@ -93,8 +94,6 @@ def is_recognized(text: str, schema_type: str) -> bool:
 
 
 # -- deprecated versions
-_KUBE_VERSION = re.compile(r"v([1-9][0-9]*)(?:(alpha|beta)([1-9][0-9]*))?", re.ASCII)
-_STAGES = {"alpha": 0, "beta": 1, None: 2}
 
 
 def deprecation_warning(definition: Definition, version: Version) -> str:
@@ -110,16 +109,14 @@ def deprecation_warning(definition: Definition, version: Version) -> str:
 
 
 def _better(definition: Definition, version: Version) -> str:
-    """The highest version that is served, not deprecated and ranked above this one; "" if there is none."""
-    mine = rank(version.name)
-    others = [v.name for v in definition.versions.values() if v.served and not v.deprecated and rank(v.name) > mine]
-    return max(others, key=rank, default="")
+    """Returns the first version by priority that is served, not deprecated, and before this one; "" if there is
+    none."""
+    mine = _priority(version.name)
+    others = [v.name for v in definition.versions.values() if v.served and not v.deprecated]
+    return min([name for name in others if _priority(name) < mine], key=_priority, default="")
 
 
-def rank(name: str) -> tuple[int, int, int, str]:
-    """Orders versions: GA over beta over alpha over all other names, then by number."""
-    match = _KUBE_VERSION.fullmatch(name)
-    if match is None:
-        return (-1, 0, 0, "")
-    major, stage, minor = match.groups()
-    return (_STAGES[stage], int(major), int(minor or 0), "")
+def _priority(name: str) -> Key:
+    """Returns the same for v1 and v01, neither of which replaces the other."""
+    key = priority_key(name)
+    return key if key[0] == UNORDERED else (*key[:3], "")

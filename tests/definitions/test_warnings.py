@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from registry.definitions.warnings import is_recognized, warnings
-from tests.definitions.crds import crd, prepared, version
+from registry.definitions.compiled import compile_definition
+from registry.definitions.warnings import deprecation_warning, is_recognized, warnings
+from tests.definitions.crds import crd, established, prepared, version
 
 
 def with_formats(*formats: str) -> dict[str, object]:
@@ -68,3 +69,28 @@ def test_a_shared_schema_is_visited_once() -> None:
     schema = {"type": "object", "properties": {"a": {"type": "array", "items": {"type": "string", "format": "x"}}}}
     versions = [version("v1", schema), version("v2", schema, storage=False)]
     assert warnings(prepared(crd(versions=versions))) == ['unrecognized format "x"']
+
+
+@pytest.mark.parametrize(
+    ("deprecated", "others", "better"),
+    [
+        ("v1beta1", ["v1alpha1", "v1", "v2"], "v2"),
+        ("v1", ["v2beta1"], ""),
+        ("v1alpha2", ["v1alpha1", "v1alpha10"], "v1alpha10"),
+        ("foo", ["v1alpha1"], "v1alpha1"),
+        ("b1", ["c1", "a1"], "a1"),
+        ("a1", ["b1"], ""),
+        ("v1", ["v01"], ""),
+        ("v0", ["v01"], "v01"),
+    ],
+)
+def test_a_deprecated_version_is_replaced_by_the_first_one_by_priority(
+    deprecated: str, others: list[str], better: str
+) -> None:
+    schema = {"type": "object"}
+    versions = [version(deprecated, schema, storage=False, deprecated=True)]
+    versions += [version(name, schema, storage=i == 0) for i, name in enumerate(others)]
+    found = compile_definition(established(crd(versions=versions)))
+    group, kind = found.group, found.names.kind
+    end = f"; use {group}/{better} {kind}" if better else ""
+    assert deprecation_warning(found, found.versions[deprecated]) == f"{group}/{deprecated} {kind} is deprecated{end}"
