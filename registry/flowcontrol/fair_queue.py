@@ -333,10 +333,10 @@ class FairQueue:
         return seat
 
     def _take_more(self, tenant: str, now: float, held: float) -> Seat | None:
-        """Returns another seat if it is within the tenant's share."""
+        """Returns another seat if it is within the share of a tenant that has one."""
         seats = [taken for taken in self._taken.get(tenant, ()) if taken.until >= now]
         if not seats:
-            return self._take_first(tenant, now, held)
+            return None
         seat = Seat(tenant, now, held)
         if sum([taken.width for taken in seats]) + seat.width > SEATS // len(self._taken):
             return None
@@ -345,8 +345,9 @@ class FairQueue:
         return seat
 
     def _offer_more(self, tenant: str) -> None:
-        """Grants seats to waiting requests of the tenant when short requests of others, now in progress, are over."""
-        if tenant not in self._offered:
+        """Grants seats to waiting requests of the tenant when short requests of others, now in progress, are over. With
+        many tenants there are no more than the first one of each."""
+        if tenant not in self._offered and len(self._taken) <= SEATS // 2:
             self._offered.add(tenant)
             self._yield(tenant, partial(self._grant_more, tenant))
 

@@ -25,6 +25,7 @@ from registry.flowcontrol.fair_queue import (
     Seat,
     TooManyRequests,
 )
+from tests.flowcontrol.idle import assert_idle
 
 TENANTS = ("a", "b", "c", "d", "?")
 # Beyond what a schedule justifies: iterations of the loop take no time, but some timers are late by their period.
@@ -184,19 +185,6 @@ class Schedule:
     def wake(self, number: int) -> bool:
         self.woken.append(number)
         return True
-
-
-def assert_idle(queue: FairQueue, now: float) -> None:
-    """Nothing is left of the requests."""
-    assert not queue._taken
-    assert not queue._waiting
-    assert not queue._yielded
-    assert not queue._offered
-    assert not any(seat.short_until >= now for seat in queue._short)
-    assert queue._renewal is None
-    assert queue._later is None
-    assert not queue._resuming
-    assert not queue._granting
 
 
 @settings(max_examples=300, deadline=None)
