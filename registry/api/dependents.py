@@ -1,6 +1,7 @@
-"""Notifications of the garbage collector after each committed write.
+"""Notifications of the controllers, and of the garbage collector among them, after each committed write.
 
-Only writes that can matter to it are reported, so a write of an object without owners costs a look into its metadata:
+Only writes that can matter to the garbage collector are reported to it, so a write of an object without owners costs a
+look into its metadata:
 
     a create with ownerReferences       owned: does an owner exist?
     an update of ownerReferences        owned, and unblocked for the removed owners
@@ -12,7 +13,8 @@ Follows kubernetes pkg/controller/garbagecollector/graph_builder.go (processGrap
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -85,3 +87,56 @@ def effects_of(strategy: Strategy, new: Object, old: Object | None) -> WriteEffe
             flags |= WriteFlag.PENDING
     # A comparison by identity: the truth of a flag takes a microsecond.
     return effects if flags is NO_FLAGS else {**effects, "flags": effects.get("flags", NO_FLAGS) | flags}
+
+
+Enqueue = Callable[[Tenant, ResourceName, ObjectKey], None]
+
+
+class WriteEvents:
+    """Connects the backend, which reports committed writes, with the controllers, which subscribe to them and write
+    through the backend: so it is constructed before both.
+
+    Every method returns at once, and does nothing without subscribers, as in tests and tools.
+    """
+
+    def __init__(self) -> None:
+        self._queues: list[Enqueue] = []
+        self._dependents: list[Dependents] = []
+
+    @contextlib.contextmanager
+    def subscription(self, enqueue: Enqueue) -> Iterator[None]:
+        """Within the block, `enqueue` is called with each object that controllers have to reconcile."""
+        self._queues.append(enqueue)
+        try:
+            yield
+        finally:
+            self._queues.remove(enqueue)
+
+    @contextlib.contextmanager
+    def collector_subscription(self, dependents: Dependents) -> Iterator[None]:
+        """Within the block, `dependents` is notified of what matters to the garbage collector."""
+        self._dependents.append(dependents)
+        try:
+            yield
+        finally:
+            self._dependents.remove(dependents)
+
+    def enqueue(self, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> None:
+        for enqueue in self._queues:
+            enqueue(tenant, resource, key)
+
+    def notify_owned(self, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> None:
+        for dependents in self._dependents:
+            dependents.notify_owned(tenant, resource, key)
+
+    def notify_marked(self, tenant: Tenant, resource: ResourceName, key: ObjectKey, *, by_server: bool) -> None:
+        for dependents in self._dependents:
+            dependents.notify_marked(tenant, resource, key, by_server=by_server)
+
+    def notify_unblocked(self, tenant: Tenant, namespace: str, owners: Sequence[Reference]) -> None:
+        for dependents in self._dependents:
+            dependents.notify_unblocked(tenant, namespace, owners)
+
+    def notify_gone(self, tenant: Tenant, deleted: DeletedObject) -> None:
+        for dependents in self._dependents:
+            dependents.notify_gone(tenant, deleted)

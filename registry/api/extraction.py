@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Final
 
 from registry.budget import Budget
 from registry.codec.stored import decode_stored
 from registry.definitions.model import Definition, Version
-from registry.query.indexes import NO_INDEXES, Indexes, converts_contents, indexes_of
+from registry.query.indexes import INDEX, NO_INDEXES, Indexes, converts_contents, indexes_of
 from registry.reporting import marking
 from registry.reporting.facets import Documents, documents_for
 from registry.reporting.redaction import redacted_paths
@@ -92,3 +93,24 @@ class Extraction:
             return None
         as_stored = self._version is self._storage_version or not converts_contents(self._definition)
         return documents.text(obj, body) if as_stored else documents.of_body(body)
+
+
+# Stored in the form of another definition.
+_TRANSLATED: Final = frozenset(
+    {"events", "events.events.k8s.io", "customresourcedefinitions.apiextensions.k8s.io"}
+)  # fmt: skip
+
+
+def with_indexes(definitions: Sequence[Definition], declared: Sequence[tuple[str, str]]) -> Sequence[Definition]:
+    """Adds declared indexes, pairs of a resource and fields. Raises ValueError if one is unknown or invalid."""
+    by_name = {definition.name: definition for definition in definitions}
+    for name, fields in declared:
+        known = by_name.get(name)
+        if known is None or name in _TRANSLATED:
+            raise ValueError(f'--builtin-indexes: "{name}" is not a built-in resource that can be indexed')
+        before = known.queries.get(INDEX, "")
+        indexed = replace(known, queries={**known.queries, INDEX: f"{before};{fields}"})
+        if errors := indexes_of(indexed, SECRET_PATHS if name == "secrets" else ()).errors:
+            raise ValueError(f"--builtin-indexes: {name}: {errors[0]}")
+        by_name[name] = indexed
+    return list(by_name.values())

@@ -13,12 +13,12 @@ from registry.api.catalogs import Catalogs
 from registry.api.commit_refusals import commit_refusal
 from registry.api.conversions import SharedConversions
 from registry.api.converted_texts import run_with_conversions
+from registry.api.dependents import WriteEvents
 from registry.api.errors import namespace_required, not_found, refused_key
 from registry.api.object_locks import Identity, ObjectLocks
 from registry.api.options import Query
 from registry.api.served import Object, Served, StoredForm
 from registry.api.strategies.base import Context
-from registry.api.write_events import WriteEvents
 from registry.authentication.authenticator import Authentication
 from registry.authentication.tokens.service_accounts import RESOURCES as TOKEN_RESOURCES
 from registry.authentication.tokens.service_accounts import AccountTokens

@@ -1,7 +1,7 @@
 """The composition root: constructs the objects of a serving process from its settings, each complete, in one place.
 
 If two need each other (controllers write through the backend, which reports its writes to controllers), an object
-between them is constructed first: registry/api/write_events.py.
+between them is constructed first: registry/api/dependents.py.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from registry import builtin, tracing
 from registry.aggregation.backends import Backends
 from registry.aggregation.front_proxy import SECRET_BYTES, FrontProxy
 from registry.api.api_services import service_finder
-from registry.api.builtin_indexes import with_indexes
 from registry.api.catalogs import Catalogs
 from registry.api.conversions import SharedConversions
+from registry.api.dependents import WriteEvents
+from registry.api.extraction import with_indexes
 from registry.api.request import Backend
 from registry.api.strategies import strategy_for
 from registry.api.tenant_bootstrap import bootstrap
-from registry.api.write_events import WriteEvents
 from registry.audit.log import audit_log
 from registry.authentication.authenticator import AdministratorToken, Anonymous, Authentication, Authenticator
 from registry.authentication.oidc.external_issuers import ExternalIssuerTokens

@@ -37,7 +37,6 @@ from registry.console.oidc import SignIn
 from registry.flowcontrol.byte_shares import MIB, Answers, Uploads
 from registry.flowcontrol.fair_queue import FairQueue
 from registry.flowcontrol.rates import Rates
-from registry.http.hosts import HostPattern
 from registry.http.middleware.aggregation import Aggregation, AggregationMiddleware
 from registry.http.middleware.audit import AuditMiddleware
 from registry.http.middleware.authentication import AuthenticationMiddleware
@@ -50,7 +49,7 @@ from registry.http.middleware.fast_gets import FastGetsMiddleware
 from registry.http.middleware.impersonation import ImpersonationMiddleware
 from registry.http.middleware.instrumentation import InstrumentationMiddleware
 from registry.http.middleware.request_info import RequestInfoMiddleware
-from registry.http.middleware.tenancy import TenancyMiddleware
+from registry.http.middleware.tenancy import HostPattern, TenancyMiddleware
 from registry.http.middleware.tenant_limits import TenantLimitsMiddleware
 from registry.http.middleware.tracing import TracingMiddleware
 from registry.http.routes import router

@@ -25,9 +25,9 @@ from registry.codec.stored import decode_stored
 from registry.codec.yaml_encode import encode_yaml
 from registry.flowcontrol.evaluation import LARGE_BYTES, evaluate
 from registry.flowcontrol.time_slice import TimeSlice
-from registry.http.compression import GZIP_THRESHOLD_BYTES
 from registry.http.forms import PRETTY, Form, encode_document, layout_of
 from registry.http.negotiation import CBOR, JSON, PARTIAL_LIST, PROTOBUF, YAML
+from registry.http.responses import GZIP_THRESHOLD_BYTES
 
 # Small items of a list are sent together. Not less than the threshold: a single smaller piece is the whole list.
 PIECE_BYTES = GZIP_THRESHOLD_BYTES

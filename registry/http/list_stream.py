@@ -11,10 +11,19 @@ from starlette.types import Scope, Send
 from registry.api.answers import ListAnswer
 from registry.flowcontrol.byte_shares import HELD_TIMES, HeldAnswer
 from registry.flowcontrol.time_slice import TimeSlice
-from registry.http.compression import GZIP_HEADERS, GZIP_THRESHOLD_BYTES, Gzip, accepts_gzip
 from registry.http.forms import Form
 from registry.http.list_encoding import PIECE_BYTES, list_pieces
-from registry.http.responses import PART_BYTES, Headers, headers_for, send_body, send_part
+from registry.http.responses import (
+    GZIP_HEADERS,
+    GZIP_THRESHOLD_BYTES,
+    PART_BYTES,
+    Gzip,
+    Headers,
+    accepts_gzip,
+    headers_for,
+    send_body,
+    send_part,
+)
 from registry.store.bounds import CHUNK_ROWS
 
 # The number of objects on all pages of a list together, if requested.

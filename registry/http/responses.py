@@ -1,5 +1,10 @@
 """Sends answers: statuses, single objects and documents. Lists are in list_stream.py, watches in watch_stream.py.
 
+Long answers are compressed, if the client accepts gzip. That takes some 15 µs per kilobyte, so it runs in a thread,
+scheduled fairly by tenant; zlib releases the interpreter meanwhile. The fastest level, as in kube-apiserver: clients
+are near, and processors dear. Follows apiserver pkg/endpoints/handlers/responsewriters/writers.go
+(negotiateContentEncoding, deferredResponseWriter).
+
 Warning headers (RFC 7234, code 299) are bounded as kube-apiserver bounds them: texts with control characters are
 dropped; once the texts together exceed 4096 characters, all are cut to 256, and they are collected until their sum
 passes 4096 again. Follows apiserver pkg/endpoints/filters/warning.go and apimachinery pkg/util/net/http.go.
@@ -10,10 +15,11 @@ from __future__ import annotations
 import logging
 import re
 import time
+import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Any, Final
 
 from starlette.types import Scope, Send
 
@@ -23,14 +29,39 @@ from registry.api.errors import StatusError
 from registry.api.options import Query
 from registry.budget import BudgetExceeded
 from registry.flowcontrol.byte_shares import HeldAnswer
-from registry.flowcontrol.evaluation import evaluate
+from registry.flowcontrol.evaluation import aside, evaluate
 from registry.flowcontrol.fair_queue import TooManyRequests
 from registry.flowcontrol.time_slice import ClientGone, TimeSlice
 from registry.flowcontrol.watchdog import EvaluationStopped
-from registry.http.compression import GZIP_HEADERS, GZIP_THRESHOLD_BYTES, Gzip, accepts_gzip
 from registry.http.forms import Form, encode_document, encode_list, form_of
 from registry.http.negotiation import Representation
 from registry.store.errors import StoreError
+
+# Smaller answers are not worth compressing (writers.go, defaultGzipThresholdBytes).
+GZIP_THRESHOLD_BYTES: Final = 128 * 1024
+GZIP_HEADERS: Final = ((b"content-encoding", b"gzip"), (b"vary", b"Accept-Encoding"))
+_LEVEL: Final = 1
+_GZIP: Final = 16 + zlib.MAX_WBITS
+
+
+def accepts_gzip(accept_encoding: bytes) -> bool:
+    """Whether `gzip` is accepted. As in kube-apiserver, it is not with a parameter: `gzip;q=0`."""
+    return b"gzip" in accept_encoding and any(token.strip() == b"gzip" for token in accept_encoding.split(b","))
+
+
+class Gzip:
+    """A compressed stream: the client joins the results of `compress` for each piece, and of `finish`."""
+
+    def __init__(self) -> None:
+        self._packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, _GZIP)
+
+    async def compress(self, piece: bytes) -> bytes:
+        """Compresses a piece. Raises TooManyRequests if too much work of the tenant waits for a thread."""
+        return await aside(partial(self._packer.compress, piece))
+
+    def finish(self) -> bytes:
+        return self._packer.flush()
+
 
 logger = logging.getLogger("registry.requests")
 

@@ -16,7 +16,7 @@ from typing import Any
 from starlette.types import Receive, Scope, Send
 
 from registry.api.answers import Event, WatchAnswer
-from registry.api.event_forms import EVENT_FORMS
+from registry.api.verbs.event_filter import EVENT_FORMS
 from registry.codec.cbor import encode_event
 from registry.codec.json_encode import encode_json
 from registry.codec.protobuf.envelope import encode_watch_event

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Sequence
 from typing import Final
 
@@ -70,3 +71,22 @@ def contents_json(contents: Contents) -> str:
     if contents.resource is not None:
         return encode_json_text({"resource": contents.resource})
     return encode_json_text({"prefix": contents.prefix, "except": contents.excepted})
+
+
+_BEGINNING = '{"metadata":{"facets":'
+
+
+def strip_document(document: str | None) -> str | None:
+    """Reduces a report document to its indexed fields, so that the object can still be found; None for any other shape.
+
+    For one that PostgreSQL rejects: jsonb accepts less than JSON does, and a report must not fail a write.
+
+    `{"metadata":{"facets":{"any":true},"name":"a"},"spec":{..}}` gives `{"metadata":{"facets":{"any":true}}}`.
+    """
+    if document is None or not document.startswith(_BEGINNING):
+        return None
+    try:
+        _, end = json.JSONDecoder().raw_decode(document, len(_BEGINNING))
+    except ValueError:
+        return None
+    return document[:end] + "}}"

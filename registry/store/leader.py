@@ -1,4 +1,6 @@
-"""Leader election for background jobs: a row that its holder renews before it expires, by PostgreSQL's clock.
+"""Leader election for background jobs, and the housekeeping of the database that a leader runs.
+
+The leadership is a row that its holder renews before it expires, by PostgreSQL's clock.
 
 After a crash no process waits for the expiry: the row also names a session of its holder, which PostgreSQL ends as soon
 as the process's connections are closed, and the operating system closes them at once. A holder that has stalled, is cut
@@ -11,9 +13,12 @@ counts as gone until it renews; so a leader's work must be safe to run twice at 
 from __future__ import annotations
 
 import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from registry.store.connection import Pool
+from registry.store.database import Database
 from registry.store.errors import StoreError
 from registry.store.statements import statement
 
@@ -61,3 +66,28 @@ class Leader:
                 await self._pool.execute(RELEASE, self._values)
         except (StoreError, TimeoutError):
             pass
+
+
+logger = logging.getLogger(__name__)
+
+# How often the steps run, in one of all processes.
+INTERVAL_SECONDS: Final = 60.0
+# How long a process leads: it renews its lease in time, although the steps take some seconds.
+LEASE_SECONDS: Final = 1.5 * INTERVAL_SECONDS
+
+
+async def run_housekeeping(
+    database: Database, leader: Leader, steps: Sequence[Callable[[], Awaitable[object]]]
+) -> None:
+    """Runs the steps in their order while this process leads, until cancelled. A step that fails ends the round."""
+    try:
+        while True:
+            try:
+                if await leader.acquire():
+                    for step in steps:
+                        await step()
+            except StoreError as error:
+                database.log_failure(logger, "housekeeping failed: %s", error)
+            await asyncio.sleep(INTERVAL_SECONDS)
+    finally:
+        await leader.release()

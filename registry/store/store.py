@@ -27,9 +27,8 @@ from registry.store.encryption.sealing import MARK, Encryption, Sealing
 from registry.store.errors import AlreadyExists, RevisionConflict, TenantNotFound
 from registry.store.feed.feed import Feed
 from registry.store.feed.subscription import Subscription, WakeReader
-from registry.store.housekeeping import INTERVAL_SECONDS, LEASE_SECONDS, run_housekeeping
 from registry.store.indexes import Indexing
-from registry.store.leader import Leader
+from registry.store.leader import INTERVAL_SECONDS, LEASE_SECONDS, Leader, run_housekeeping
 from registry.store.process_activity import ProcessActivity
 from registry.store.process_heartbeats import ProcessHeartbeats
 from registry.store.reads import indexed

@@ -13,11 +13,11 @@ import pytest
 from registry.api.bound_definitions import DEFINITIONS as DEFINITIONS_RESOURCE
 from registry.api.catalog import TenantCatalog
 from registry.api.catalogs import Catalogs, WrittenDefinition
+from registry.api.dependents import WriteEvents
 from registry.api.request import CatalogStale, ResourceRequest
 from registry.api.served import Served
 from registry.api.strategies.definition import DefinitionStrategy
 from registry.api.verbs import driver
-from registry.api.write_events import WriteEvents
 from registry.codec.json_encode import encode_json_text
 from registry.controllers import establishment, indexing
 from registry.definitions.decode import decode_definition

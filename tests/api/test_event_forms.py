@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 
 from registry.api.answers import Event
-from registry.api.event_forms import EVENT_FORMS, LARGE_BYTES, EventForms
 from registry.api.served import Served
+from registry.api.verbs.event_filter import EVENT_FORMS, LARGE_BYTES, EventForms
 from registry.api.wildcard.requests import annotated_event
 
 

@@ -8,13 +8,13 @@ from collections.abc import AsyncIterator
 from registry import builtin
 from registry.api.catalogs import Catalogs
 from registry.api.conversions import SharedConversions
+from registry.api.dependents import WriteEvents
 from registry.api.options import WriteOptions
 from registry.api.request import Backend, ResourceRequest
 from registry.api.served import Object, Served
 from registry.api.strategies import strategy_for
 from registry.api.strategies.base import Context
 from registry.api.verbs.create import create_object
-from registry.api.write_events import WriteEvents
 from registry.authentication.authenticator import Authentication
 from registry.authentication.tokens.keys import SigningKeys
 from registry.authentication.tokens.service_accounts import AccountTokens

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from registry import logs
-from registry.http.middleware.access_log import log_answer
+from registry.http.middleware.instrumentation import log_answer
 from registry.http.request_info import request_info
 from registry.http.request_state import RequestState
 from registry.logs import loggable

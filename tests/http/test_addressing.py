@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from registry.http.hosts import HostPattern, tenant_in_path
+from registry.http.middleware.tenancy import HostPattern, tenant_in_path
 from registry.http.request_info import parse_query, request_info
 from registry.store.errors import TenantNotFound
 from tests.api.client import Client

@@ -6,7 +6,7 @@ import zlib
 
 import pytest
 
-from registry.http.compression import Gzip, accepts_gzip
+from registry.http.responses import Gzip, accepts_gzip
 
 ACCEPTED = {
     "gzip alone": (b"gzip", True),

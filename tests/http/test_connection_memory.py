@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from registry.http.serving import backlog, protocol, received_body
+from registry.http.serving import backlog, protocol
 from registry.http.serving.backlog import BACKLOG
 from registry.http.serving.tls_session import PIECE_BYTES
 from tests.http.streams import POST, REQUEST, SECOND, Streams, answer, connection, ended, hello
@@ -94,14 +94,14 @@ async def test_endless_input_is_bounded(head: bytes, piece: bytes) -> None:
 
 async def test_small_chunks_are_accepted() -> None:
     async with connection() as (reader, writer):
-        count = received_body.FREE_CHUNKS - 1
+        count = backlog.FREE_CHUNKS - 1
         writer.write(CHUNKS + b"1\r\nx\r\n" * count + b"0\r\n\r\n" + SECOND)
         assert await answer(reader) == (200, b"%d" % count)
         assert await answer(reader) == (200, b"0")
 
 
 async def test_chunks_of_some_size_may_be_many() -> None:
-    size, count = received_body.SMALL_CHUNK_BYTES, 4 * received_body.FREE_CHUNKS
+    size, count = backlog.SMALL_CHUNK_BYTES, 4 * backlog.FREE_CHUNKS
     async with connection() as (reader, writer):
         writer.write(CHUNKS + (b"%x\r\n" % size + b"x" * size + b"\r\n") * count + b"0\r\n\r\n")
         assert await answer(reader) == (200, b"%d" % (size * count))
@@ -109,7 +109,7 @@ async def test_chunks_of_some_size_may_be_many() -> None:
 
 async def test_chunks_are_counted() -> None:
     async with connection() as (reader, writer):
-        writer.write(CHUNKS + b"1\r\nx\r\n" * (2 * received_body.FREE_CHUNKS))
+        writer.write(CHUNKS + b"1\r\nx\r\n" * (2 * backlog.FREE_CHUNKS))
         refusal = await reader.read()
         assert b" 400 " in refusal.splitlines()[0]
         assert b"chunked encoding has too many chunks" in refusal
@@ -293,8 +293,8 @@ async def test_a_large_unread_body_closes_the_connection(monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     "length, closes",
     [
-        pytest.param(received_body.UNREAD_LIMIT_BYTES, False, id="is dropped"),
-        pytest.param(received_body.UNREAD_LIMIT_BYTES + 1, True, id="ends the connection"),
+        pytest.param(backlog.UNREAD_LIMIT_BYTES, False, id="is dropped"),
+        pytest.param(backlog.UNREAD_LIMIT_BYTES + 1, True, id="ends the connection"),
     ],
 )
 async def test_an_answer_announces_that_its_connection_ends(length: int, closes: bool) -> None:
@@ -314,7 +314,7 @@ async def test_an_answer_announces_that_its_connection_ends(length: int, closes:
 
 async def test_a_body_that_stalls_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     """Long before it would be too late for all of it; extensions of chunks are no progress."""
-    monkeypatch.setattr(received_body, "BODY_STALL_SECONDS", 0.1)
+    monkeypatch.setattr(backlog, "BODY_STALL_SECONDS", 0.1)
     async with connection() as (reader, writer):
         writer.write(CHUNKS)
 

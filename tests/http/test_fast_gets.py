@@ -18,9 +18,9 @@ from starlette.applications import Starlette
 
 from registry import caches
 from registry.flowcontrol.fair_queue import FairQueue
-from registry.http.compression import GZIP_THRESHOLD_BYTES
 from registry.http.middleware import fast_gets
 from registry.http.middleware.fast_gets import GetTarget, target_of
+from registry.http.responses import GZIP_THRESHOLD_BYTES
 from tests.api.client import Client, eventually
 from tests.api.widgets import ALL_WIDGETS, DEFINITIONS, GROUP, NAMESPACES, WIDGETS, make
 from tests.application import serving, shares_application

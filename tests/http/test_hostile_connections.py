@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from registry.http.serving import received_body, timed_protocol
+from registry.http.serving import backlog, timed_protocol
 from registry.http.serving.server import security_headers
 from registry.http.serving.tls import ensure_certificates, server_context
 from registry.settings import Settings, SettingsError, load
@@ -66,7 +66,7 @@ async def test_ambiguous_requests_are_refused(text: bytes) -> None:
 
 
 async def test_a_request_without_its_body_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(received_body, "BODY_SECONDS", 0.1)
+    monkeypatch.setattr(backlog, "BODY_SECONDS", 0.1)
     async with connection() as (reader, writer):
         writer.write(POST + b"content-length: 5\r\n\r\nab")
         assert (await answer(reader))[0] == 408
@@ -74,7 +74,7 @@ async def test_a_request_without_its_body_times_out(monkeypatch: pytest.MonkeyPa
 
 
 async def test_trickling_chunks_do_not_extend_the_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(received_body, "BODY_SECONDS", 0.2)
+    monkeypatch.setattr(backlog, "BODY_SECONDS", 0.2)
     async with connection() as (reader, writer):
         writer.write(POST + b"transfer-encoding: chunked\r\n\r\n")
 
@@ -96,16 +96,16 @@ async def test_trickling_chunks_do_not_extend_the_timeout(monkeypatch: pytest.Mo
 
 
 async def test_the_body_timeout_pauses_while_the_server_does_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(received_body, "BODY_SECONDS", 0.05)
+    monkeypatch.setattr(backlog, "BODY_SECONDS", 0.05)
     goes_on, fired = asyncio.Event(), asyncio.Event()
-    check = received_body.ReceivedBody._check
+    check = backlog.ReceivedBody._check
 
-    def once(self: received_body.ReceivedBody, *arguments: Any) -> None:
-        monkeypatch.setattr(received_body, "BODY_SECONDS", 60.0)
+    def once(self: backlog.ReceivedBody, *arguments: Any) -> None:
+        monkeypatch.setattr(backlog, "BODY_SECONDS", 60.0)
         check(self, *arguments)
         fired.set()
 
-    monkeypatch.setattr(received_body.ReceivedBody, "_check", once)
+    monkeypatch.setattr(backlog.ReceivedBody, "_check", once)
 
     async def waits(scope: dict[str, Any], receive: Any, send: Any) -> None:
         await goes_on.wait()

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import pytest
 
-from registry.api.builtin_indexes import with_indexes
+from registry.api.extraction import with_indexes
 from registry.api.query import listing, reading
 from registry.builtin import definitions
 from registry.query.clusterpedia import Labels, split

@@ -2,5 +2,5 @@
 
 A verb knows neither HTTP nor SQL: it takes a ResourceRequest and returns an Answer. dispatch.py finds the function of a
 verb. Begin with pipeline.py, the stages of every write, and driver.py, which retries it; then create.py, update.py and
-delete.py, the three operations. Reads are get.py, list.py and watch.py.
+delete.py, the three operations. Reads are get.py and watch.py.
 """

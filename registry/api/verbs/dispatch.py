@@ -21,9 +21,8 @@ from registry.api.strategies.base import Context
 from registry.api.verbs import dependents, statistics, usage
 from registry.api.verbs.create import create
 from registry.api.verbs.delete import delete, delete_collection
-from registry.api.verbs.get import get
+from registry.api.verbs.get import get, list_
 from registry.api.verbs.history import subresources as history
-from registry.api.verbs.list import list_
 from registry.api.verbs.patch import patch
 from registry.api.verbs.review import review
 from registry.api.verbs.scale import get_scale, patch_scale, update_scale

@@ -1,17 +1,19 @@
 """Converts changes to the events of a watch: filtered by its selectors, at its version.
 
-The text of an event is cached with its change, for all watches at the same version of the same definition.
+The text of an event is cached with its change, for all watches at the same version of the same definition, within
+bounds for the process.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial
-from typing import NamedTuple
+from sys import getsizeof
+from typing import Any, Final, NamedTuple
 
 from registry.api.answers import Event
 from registry.api.converted_texts import Image, convert_texts
-from registry.api.event_forms import EVENT_FORMS
 from registry.api.selectors.requirements import holds, row_test
 from registry.api.singleflight import singleflight
 from registry.api.verbs.selection import Selection
@@ -19,6 +21,40 @@ from registry.flowcontrol.evaluation import evaluate
 from registry.flowcontrol.time_slice import TimeSlice
 from registry.store.labels import StoredLabels
 from registry.store.types import Change, ChangeType, ObjectKey
+
+# The limit for all changes of a process.
+MAX_BYTES: Final = 16 << 20
+LARGE_BYTES: Final = 64 * 1024
+
+
+class EventForms:
+    """Texts and lines of events, cached with their changes.
+
+    They are of use while a change is sent to its watches; the ring keeps changes for far longer, and counts only their
+    size when read. So the oldest are evicted first, and large ones are made for each watch instead.
+    Invariant: `held_bytes` is the sum over `_entries`.
+    """
+
+    def __init__(self, max_bytes: int = MAX_BYTES) -> None:
+        self._max_bytes = max_bytes
+        self._entries: deque[tuple[dict[Any, Any], Hashable, int]] = deque()
+        self.held_bytes = 0
+
+    def keep(self, forms: dict[Any, Any], key: Hashable, form: str | bytes, *, is_needed: bool = False) -> None:
+        """Caches a form with a change, until evicted; not a large one, unless it `is_needed` there."""
+        size = getsizeof(form)
+        if size > LARGE_BYTES and not is_needed:
+            return
+        forms[key] = form
+        self._entries.append((forms, key, size))
+        self.held_bytes += size
+        while self.held_bytes > self._max_bytes and not is_needed:
+            old, old_key, size = self._entries.popleft()
+            old.pop(old_key, None)
+            self.held_bytes -= size
+
+
+EVENT_FORMS: Final = EventForms()
 
 
 class _Tests(NamedTuple):

@@ -19,13 +19,12 @@ from registry.api.answers import Answer, Event, ListAnswer, WatchAnswer
 from registry.api.bound_definitions import DEFINITIONS
 from registry.api.decoding import object_of
 from registry.api.errors import bad_request, expired, forbidden, method_not_supported, revision_in_future
-from registry.api.event_forms import EVENT_FORMS
 from registry.api.list_options import list_options
 from registry.api.query.gathered import GatheredQuery, Item, is_gathered, parse_gathered, require_bounded
 from registry.api.request import Backend, ResourceRequest
 from registry.api.served import Served
-from registry.api.verbs.event_filter import EventFilter
-from registry.api.verbs.list import list_expired
+from registry.api.verbs.event_filter import EVENT_FORMS, EventFilter
+from registry.api.verbs.get import list_expired
 from registry.api.verbs.selection import list_position, list_revision, selectors_size
 from registry.api.verbs.watch import watch_source
 from registry.api.wildcard.view import WildcardView, annotate, wait

@@ -1,4 +1,10 @@
-"""Records metrics of each answer, and its line in the access log.
+"""Records metrics of each answer, and its line in the access log, if enabled: with user, resource and result.
+
+    info registry.access: PATCH /apis/example.com/v1/namespaces/default/widgets/a 200 method=PATCH code=200
+    milliseconds=3.1 user=admin tenant=default verb=patch group=example.com resource=widgets userAgent=kubectl
+    client=127.0.0.1 request=0b57...
+
+A watch is logged when it ends. Control characters in what clients send are escaped, so that no line can be forged.
 
 Follows apiserver pkg/endpoints/metrics/metrics.go (MonitorRequest) and pkg/server/httplog.
 """
@@ -6,6 +12,7 @@ Follows apiserver pkg/endpoints/metrics/metrics.go (MonitorRequest) and pkg/serv
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from functools import partial
 from typing import Final
@@ -14,8 +21,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from registry.api.verbs.history.subresources import SUBRESOURCES
 from registry.http import metrics
-from registry.http.middleware.access_log import log_answer
 from registry.http.request_state import CLIENT_CLOSED_REQUEST, STATE, RequestState
+from registry.logs import loggable
 
 _VERBS: Final = frozenset(
     {"get", "head", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "post", "put"}
@@ -67,3 +74,27 @@ def _end(state: RequestState) -> None:
         return
     known = info.subresource in served.subresources or info.subresource in SUBRESOURCES
     metrics.observe(info.verb, info.group, info.resource, info.subresource if known else "", state.code, seconds)
+
+
+logger = logging.getLogger("registry.access")
+
+
+def log_answer(scope: Scope, state: RequestState, seconds: float) -> None:
+    """Logs an answer. Omits user and tenant if the request was refused before they were known."""
+    info, context, client = state.info, state.context, scope.get("client")
+    fields: dict[str, object] = {
+        "method": scope["method"],
+        "path": loggable(scope["path"]),
+        "query": loggable(scope["query_string"].decode("latin-1")),
+        "code": state.code,
+        "milliseconds": round(seconds * 1000, 1),
+        "user": loggable(context.user.name) if context else "",
+        "tenant": context.tenant.name if context else "",
+        "verb": info.verb,
+        "group": loggable(info.group),
+        "resource": loggable(info.resource),
+        "userAgent": loggable(state.header(b"user-agent")),
+        "client": client[0] if client else "",
+    }
+    message = f"{fields['method']} {fields['path']} {state.code}"
+    logger.info(message, extra={"fields": {name: value for name, value in fields.items() if value != ""}})

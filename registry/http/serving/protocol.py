@@ -28,13 +28,12 @@ from registry.flowcontrol.byte_shares import ABORT
 from registry.flowcontrol.fair_queue import TooManyRequests
 from registry.flowcontrol.interruption import WHEN_GONE
 from registry.flowcontrol.time_slice import IS_GONE
-from registry.http.serving.backlog import BACKLOG, SMALL_BYTES, UNASKED_BODY_BYTES
+from registry.http.serving.backlog import BACKLOG, SMALL_BYTES, UNASKED_BODY_BYTES, UNREAD_LIMIT_BYTES, ReceivedBody
 from registry.http.serving.connection_shares import ConnectionSlot
 from registry.http.serving.cycle import Cycle
 from registry.http.serving.fast_path import FAST_PATHS, FastPath
 from registry.http.serving.flag import WriteFlow
 from registry.http.serving.heads import FIELDS_LIMIT, HeadRefused, RefusalLog, check_head
-from registry.http.serving.received_body import UNREAD_LIMIT_BYTES, ReceivedBody
 from registry.http.serving.timed_protocol import TimedProtocol
 from registry.http.serving.tunnel import SWITCH, Switch, Tunnel
 

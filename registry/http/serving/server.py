@@ -28,7 +28,7 @@ from registry.http.serving import tls
 from registry.http.serving.acceptor import Acceptor, most_connections
 from registry.http.serving.connection_shares import ConnectionShares, ConnectionSlot
 from registry.http.serving.protocol import Protocol
-from registry.http.serving.tls_files import TlsFiles
+from registry.http.serving.tls import TlsFiles
 from registry.settings import Settings
 
 logger = logging.getLogger(__name__)

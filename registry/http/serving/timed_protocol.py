@@ -1,6 +1,6 @@
 """The times of a connection: of a request's head, of a client that does not read, and between requests.
 
-Those of a body are in received_body.py, that of a TLS handshake in acceptor.py.
+Those of a body are in backlog.py, that of a TLS handshake in acceptor.py.
 """
 
 from __future__ import annotations

@@ -9,11 +9,13 @@ from __future__ import annotations
 import datetime
 import fcntl
 import ipaddress
+import logging
 import socket
 import ssl
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
@@ -22,7 +24,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from registry.certificates import certificate_pem, issue_authority, issue_certificate, key_pem
-from registry.files import write_private
+from registry.files import Stamp, stamp_of, write_private
 from registry.flowcontrol.key_exchange import allow_cheap_key_exchanges
 from registry.settings import WILDCARD_HOSTS
 
@@ -158,3 +160,52 @@ def _load_key(path: Path) -> ec.EllipticCurvePrivateKey:
     if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise ValueError(f"{path} is not an EC key")
     return key
+
+
+logger = logging.getLogger(__name__)
+
+
+class Reloaded(NamedTuple):
+    """`client_ca` tells whether the CA of clients may have changed."""
+
+    context: ssl.SSLContext
+    client_ca: bool
+
+
+class TlsFiles:
+    """The TLS files, reloaded when they change.
+
+    Each change creates a new context, as a context cannot forget: a removed client CA would still be trusted, and so
+    would resumed sessions. `served` returns the certificate, and renews it if it is our own. It may raise TlsError.
+    """
+
+    def __init__(self, served: Callable[[], Certificates], client_ca: Path | None) -> None:
+        self._served = served
+        self._client_ca = client_ca
+        self._stamps: dict[Path, Stamp] = {}
+
+    def context(self) -> ssl.SSLContext:
+        """Returns a context of the present files. Raises TlsError."""
+        files = self._served()
+        # Before they are read, so that changes in between are noticed the next time.
+        self._stamps = self._stamps_of(files)
+        return server_context(files.certificate, files.key, self._client_ca)
+
+    def reload(self) -> Reloaded | None:
+        """Returns None if nothing has changed, or if it is unusable, which is logged once; the old context stays."""
+        before = self._stamps
+        try:
+            if self._stamps_of(self._served()) == before:
+                return None
+            context = self.context()
+        except (TlsError, OSError) as problem:
+            logger.error("the changed certificates cannot be used, the old ones stay: %s", problem)
+            return None
+        changed = sorted(str(path) for path, stamp in self._stamps.items() if before.get(path) != stamp)
+        logger.info("new connections are served with the changed files: %s", ", ".join(changed))
+        ca = self._client_ca
+        return Reloaded(context, ca is not None and before.get(ca) != self._stamps[ca])
+
+    def _stamps_of(self, certificates: Certificates) -> dict[Path, Stamp]:
+        files = (certificates.certificate, certificates.key, *(() if self._client_ca is None else (self._client_ca,)))
+        return {path: stamp_of(path) for path in files}

@@ -1,4 +1,4 @@
-"""Chooses which waiting writes share a transaction, and encodes the call for them. No I/O here.
+"""Chooses which waiting writes share a transaction, encodes the call for them and decodes its rows. No I/O here.
 
 If more wait than fit into a transaction, tenants are interleaved: one that floods the queue only delays its own writes.
 
@@ -17,9 +17,33 @@ from typing import Any, Final
 
 from registry.store.arrays import RecordArray, bytes_literal, literal, number_literal, prefixed_literal, record
 from registry.store.encoding import contents_json, label_elements, label_prefix, owner_element
+from registry.store.errors import (
+    AlreadyExists,
+    GuardsChanged,
+    InUse,
+    NotFound,
+    QuotaExceeded,
+    RevisionConflict,
+    SharingRefused,
+    StoreError,
+    TenancyRefused,
+    TenantNotFound,
+    TenantSuspended,
+)
 from registry.store.exchange import Value
 from registry.store.statements import statement
-from registry.store.types import NO_FLAGS, Committed, Tenant, TenantId, Write, WriteFlag, WriteOperation
+from registry.store.types import (
+    NO_FLAGS,
+    Committed,
+    Guards,
+    Row,
+    Tenant,
+    TenantId,
+    Uid,
+    Write,
+    WriteFlag,
+    WriteOperation,
+)
 
 # More rows per transaction gain little (facts: 50 rows already give 17 to 31 times the rate of one), and add latency.
 MAX_ROWS: Final = 64
@@ -262,3 +286,31 @@ def _labels(tenant: TenantId, write: Write) -> str:
 
 def _owners(tenant: TenantId, write: Write) -> str:
     return literal([owner_element(tenant, uid) for uid in write.owners])
+
+
+def outcome_of(write: Write, row: tuple[Any, ...]) -> Committed | StoreError:
+    """Returns what a row that the commit function returns says of its write: committed, or why not."""
+    _, outcome, revision, definitions, namespaces, uid, stored_revision, version, schema, body, refusal = row
+    if outcome == "ok":
+        return Committed(revision, Guards(definitions, namespaces))
+    if outcome == "missing":
+        return NotFound(f"{write.resource} {write.key} does not exist")
+    if outcome == "used":
+        return InUse(f"{write.resource} {write.key} is in use")
+    if outcome == "guards":
+        return GuardsChanged(Guards(definitions, namespaces))
+    if outcome == "tenant":
+        return TenantNotFound("the tenant does not exist")
+    if outcome == "suspended":
+        return TenantSuspended("the tenant is suspended")
+    if outcome == "quota":
+        what, requested, used, limit = refusal.split(" ")
+        return QuotaExceeded(what, int(requested), int(used), int(limit))
+    if outcome == "tenancy":
+        reason, _, name = refusal.partition(" ")
+        return TenancyRefused(reason, name)
+    if outcome == "sharing":
+        reason, _, detail = refusal.partition(" ")
+        return SharingRefused(reason, detail)
+    current = Row(write.resource, write.key, Uid(uid), stored_revision, version, schema, body)
+    return AlreadyExists(current) if outcome == "exists" else RevisionConflict(current)

@@ -38,15 +38,14 @@ from typing import Any, Final, NamedTuple, TypeVar
 import psycopg
 
 from registry import tracing
+from registry.caches import ExpiringCache
 from registry.logs import LoggedCondition
 from registry.store.commit import batch as batches
 from registry.store.commit import recovery
-from registry.store.commit.batch import COMMIT, COMMIT_SHARED, COMMIT_TENANT, Pending, Waiting
-from registry.store.commit.outcomes import outcome_of
+from registry.store.commit.batch import COMMIT, COMMIT_SHARED, COMMIT_TENANT, Pending, Waiting, outcome_of
 from registry.store.database import Database
-from registry.store.documents import strip_document
+from registry.store.encoding import strip_document
 from registry.store.errors import Closed, StoreError, Unavailable, Uncertain, ValueRefused
-from registry.store.large import LargeLately
 from registry.store.own_changes import CommittedWrite
 from registry.store.session import Connection
 from registry.store.translate import first_line, is_conflict_of_transactions, is_transient, lacks_partition, translate
@@ -58,6 +57,9 @@ logger = logging.getLogger(__name__)
 _LONG_SECONDS: Final = 0.01
 # From here on a write is large, as `size_of` counts.
 LARGE_BYTES: Final = 256 * 1024
+# For how long after a large write the next is expected to be large, too, and for how many domains.
+_LARGE_SECONDS: Final = 10.0
+_MANY_LARGE: Final = 1_000
 
 # The queue of one connection. At 5,000 writes a second this is two seconds' worth; more would only time out.
 MAX_WAITING: Final = 10_000
@@ -92,7 +94,7 @@ class Writer:
         self._first, self._second, self._for_large = self._connections = [
             WriterConnection(database, on_commit, make_partitions, refused, lost, unconfirmed) for _ in range(3)
         ]
-        self._large: LargeLately[DomainId] = LargeLately()
+        self._large: ExpiringCache[DomainId, bool] = ExpiringCache(_MANY_LARGE)
         # Of the domains that have writes in progress.
         self._used: dict[DomainId, _Use] = {}
 
@@ -103,8 +105,8 @@ class Writer:
         """
         size = batches.size_of(write)
         if size >= LARGE_BYTES:
-            self._large.note(tenant.domain)
-        if tenant.domain in self._large:
+            self._large.put(tenant.domain, True, _LARGE_SECONDS)
+        if self._large.get(tenant.domain):
             return await self._for_large.submit(tenant, write, size)
         use = self._used.get(tenant.domain)
         if use is None:

@@ -21,12 +21,12 @@ from typing import Any, Final, cast
 import psycopg
 
 from registry import tracing
+from registry.caches import ExpiringCache
 from registry.store.arrays import BigintArray, TextArray
 from registry.store.bounds import READ_BYTES, within_bytes
 from registry.store.database import Database
 from registry.store.errors import Closed, StoreError, TenantNotFound, Unavailable
 from registry.store.exchange import Value
-from registry.store.large import LargeLately
 from registry.store.session import Connection
 from registry.store.statements import Statement, statement
 from registry.store.translate import is_transient, translate
@@ -41,6 +41,9 @@ MAX_KEYS: Final = 100
 
 # A body from which on a read is large: PostgreSQL takes milliseconds for some of them.
 LARGE_BYTES: Final = 64 * 1024
+# For how long after a large read the next is expected to be large, too, and for how many tenants.
+_LARGE_SECONDS: Final = 10.0
+_MANY_LARGE: Final = 1_000
 
 # The queue; at 15,000 reads a second this is more than a second's worth.
 MAX_WAITING: Final = 20_000
@@ -110,7 +113,7 @@ class PointReader:
         # What waits: small and large reads; and how many connections are free for large ones.
         self._waiting: list[_Batch] = [{}, {}]
         self._free_for_large = _CONNECTIONS - 1
-        self._large: LargeLately[TenantId] = LargeLately()
+        self._large: ExpiringCache[TenantId, bool] = ExpiringCache(_MANY_LARGE)
         # The tracing spans of waiting requests, if tracing is on.
         self._spans: list[Any] = []
         # Whether `_flush` is due.
@@ -161,7 +164,7 @@ class PointReader:
             raise Unavailable("too many reads wait")
         if tracing.is_on():
             self._spans.append(tracing.current())
-        waiting = self._waiting[which[0] in self._large]
+        waiting = self._waiting[self._large.get(which[0]) is not None]
         askers = waiting.get(which)
         if askers is not None:
             askers.append(done)
@@ -245,11 +248,11 @@ class PointReader:
         answers = _loaded(batch, keys, rows)
         for row in rows:
             if len(row[_BODY] or "") >= LARGE_BYTES:
-                self._large.note(keys[row[0] - 1][0])
+                self._large.put(keys[row[0] - 1][0], True, _LARGE_SECONDS)
         if rows and len(rows) < len(keys):
             left: list[_Batch] = [{}, {}]
             for which in keys[rows[-1][0] :]:
-                is_large = which[0] in self._large
+                is_large = self._large.get(which[0]) is not None
                 left[is_large][which] = batch.pop(which) + self._waiting[is_large].pop(which, [])
             self._waiting = [first | more for first, more in zip(left, self._waiting, strict=True)]
         self._release(reader)

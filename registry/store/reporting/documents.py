@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from registry.store.arrays import BigintArray
 from registry.store.bounds import READ_BYTES
 from registry.store.connection import Pool
-from registry.store.documents import strip_document
+from registry.store.encoding import strip_document
 from registry.store.errors import Unstorable
 from registry.store.reporting.statements import PUT_DOCUMENTS, STALE_DOCUMENTS
 from registry.store.types import Tenant
