@@ -30,6 +30,7 @@ from registry.definitions.compiled import schema_digest
 from registry.definitions.model import Definition, Version
 from registry.definitions.warnings import deprecation_warning
 from registry.query.indexes import converts_contents
+from registry.schema.pruning import META_FIELDS
 from registry.store.own_changes import FEW_LABELS
 from registry.store.types import ObjectKey, Replaced, ResourceName, Row, TenantId
 
@@ -293,7 +294,6 @@ def kind_of(served: Served, obj: Mapping[str, Any]) -> Qualified:
     return Qualified(obj.get("kind") or served.kind.name, api_version.rpartition("/")[0])
 
 
-_HEAD_KEYS = ("apiVersion", "kind", "metadata")
 # In no JSON text.
 _MARK = "\0"
 
@@ -305,7 +305,7 @@ def body_of(obj: Mapping[str, Any], spec: str | None = None) -> str:
     `{"apiVersion": .., "kind": .., "metadata": {"name": "a"}, "spec": {}}` gives `"name":"a"},"spec":{}}`.
     """
     metadata = {k: v for k, v in obj["metadata"].items() if k != "resourceVersion"}
-    rest = {k: v for k, v in obj.items() if k not in _HEAD_KEYS}
+    rest = {k: v for k, v in obj.items() if k not in META_FIELDS}
     text = encode_canonical(metadata)[1:]
     if spec is None or "spec" not in rest:
         return f"{text},{encode_canonical(rest)[1:]}" if rest else f"{text}}}"

@@ -24,6 +24,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
 from registry.authentication.oidc.configuration import BadConfiguration, Issuer, load_configuration
+from registry.authentication.oidc.provider import ISSUER_LIMITS
 from registry.codec.model import DecodeError
 from registry.files import Stamp, stamp_of
 from registry.settings import Settings
@@ -32,7 +33,7 @@ from registry.webhooks.connection import Origin, Unreachable
 from registry.webhooks.egress import EgressPolicy
 from registry.webhooks.endpoint import parse_https_url
 from registry.webhooks.errors import CallFailed
-from registry.webhooks.https import PLATFORM, HttpsAnswer, HttpsClient, HttpsRequest, Limits
+from registry.webhooks.https import PLATFORM, HttpsAnswer, HttpsClient, HttpsRequest
 
 logger = logging.getLogger(__name__)
 
@@ -48,10 +49,6 @@ _AT_ONCE: Final = 8
 _IN_TEN_SECONDS: Final = 50
 _BODY_BYTES: Final = 16 * 1024
 _MAX_VALUES: Final = 20_000
-_LIMITS: Final = Limits(
-    resolve_seconds=5, connect_seconds=5, tls_seconds=5, head_seconds=10, body_seconds=5, body_bytes=1 << 20
-)
-_WELL_KNOWN: Final = "/.well-known/openid-configuration"
 _VERIFIER: Final = re.compile(r"[A-Za-z0-9._~-]{43,128}")
 
 
@@ -120,7 +117,7 @@ class SignIn:
         known = self._document
         if known is not None and known[1] == issuer and time.monotonic() - known[0] < _FRESH_SECONDS:
             return issuer, known[2]
-        url = issuer.discovery_url or issuer.url.removesuffix("/") + _WELL_KNOWN
+        url = issuer.metadata_url
         document = await self._call(issuer, url)
         if document.get("issuer") != issuer.url:
             raise SignInFailed(502, f"{url} is the document of another issuer")
@@ -154,7 +151,7 @@ class SignIn:
             raise SignInFailed(429, "too many people are signing in: try again in a moment")
         self._called.append(now)
         self._under_way += 1
-        client = HttpsClient(self._policy, _LIMITS)
+        client = HttpsClient(self._policy, ISSUER_LIMITS)
         try:
             url = parse_https_url(text)
             target = f"{url.path or '/'}{'?' if url.query else ''}{url.query}"

@@ -14,6 +14,7 @@ from typing import Final
 from registry.reporting import names
 from registry.reporting.redaction import holds_sensitive, is_marked, redacted_paths, storable_text
 from registry.schema.model import Structural
+from registry.schema.pruning import META_FIELDS
 from registry.store.reporting.model import Child, Path, ReportColumn, ReportKind, Shape
 
 MAX_DEPTH: Final = 16
@@ -26,7 +27,6 @@ CHILD_LEVELS: Final = 2
 MAX_ALL_CHILD_COLUMNS: Final = 4_000
 LONGEST_DESCRIPTION: Final = 400
 
-_HEAD: Final = ("apiVersion", "kind", "metadata")
 CONDITIONS: Final[Path] = ("status", "conditions")
 
 
@@ -111,7 +111,7 @@ def at_path(schema: Structural, path: Path) -> Structural | None:
 
 
 def _in_order(schema: Structural) -> Iterator[str]:
-    rest = [n for n in schema.properties if n not in (*_HEAD, "spec", "status")]
+    rest = [n for n in schema.properties if n not in (*META_FIELDS, "spec", "status")]
     yield from (n for n in ("spec", *rest, "status") if n in schema.properties)
 
 

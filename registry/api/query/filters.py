@@ -12,11 +12,10 @@ from registry.query.fields import Path, path_text
 from registry.query.indexes import is_hidden
 from registry.query.language import Filter, FilterError, FilterTooExpensive, compile_filter, paths_of
 from registry.reporting.redaction import without
+from registry.schema.pruning import META_FIELDS
 from registry.store.reporting.model import LAST_APPLIED
 
 TOO_EXPENSIVE: Final = "filter: evaluating it on the objects costs more than a query may: simplify it, or select less"
-# In objects that are encrypted at rest only metadata can be queried; values of annotations may be copies.
-_OPEN: Final = frozenset({"apiVersion", "kind", "metadata"})
 
 
 def parse_filter(request: ResourceRequest, text: str, hidden: Sequence[Path]) -> Filter:
@@ -53,7 +52,8 @@ def hidden_paths(request: ResourceRequest) -> tuple[Path, ...]:
     """Returns the fields that filters and orders cannot see, so that queries cannot reveal them."""
     served = request.served
     if request.backend.store.indexing.seals(served.resource_name):
-        names = [name for name in served.version.schema().structural.properties if name not in _OPEN]
+        # In objects that are encrypted at rest only metadata can be queried; values of annotations may be copies.
+        names = [name for name in served.version.schema().structural.properties if name not in META_FIELDS]
         return (*((name,) for name in names), ("metadata", "annotations"))
     return served.extraction.sensitive
 

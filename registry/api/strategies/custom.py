@@ -27,9 +27,8 @@ from registry.schema.objectmeta.rules import (
     validate_custom_meta,
     validate_custom_meta_update,
 )
+from registry.schema.pruning import META_FIELDS
 from registry.schema.values import deep_copy
-
-_HEAD = ("apiVersion", "kind", "metadata")
 
 
 class CustomStrategy(Strategy):
@@ -175,7 +174,7 @@ class CustomStrategy(Strategy):
                 new["status"] = old["status"]
             else:
                 new.pop("status", None)
-        ignored = {*_HEAD, "status"} if self.version.status else set(_HEAD)
+        ignored = {*META_FIELDS, "status"} if self.version.status else set(META_FIELDS)
         raise_generation(new, old, ignored)
 
     def validate_update(self, new: Object, old: Object, warnings: list[str]) -> Sequence[FieldError]:

@@ -75,6 +75,10 @@ class Issuer:
     claim_rules: Sequence[ClaimValidationRule]
     user_rules: Sequence[ClaimValidationRule]
 
+    @property
+    def metadata_url(self) -> str:
+        return self.discovery_url or self.url.removesuffix("/") + "/.well-known/openid-configuration"
+
 
 @dataclass(frozen=True, slots=True)
 class Configuration:

@@ -38,11 +38,11 @@ RETRY_SECONDS: Final = 10.0
 FRESH_SECONDS: Final = 600.0
 STALE_SECONDS: Final = 3600.0
 _TIMEOUT_SECONDS: Final = 10.0
-# How long a token waits for a fetch although its key is known, so that a slow issuer does not slow it down.
-_PATIENCE_SECONDS: Final = 1.0
-_LIMITS: Final = Limits(
+ISSUER_LIMITS: Final = Limits(
     resolve_seconds=5, connect_seconds=5, tls_seconds=5, head_seconds=10, body_seconds=5, body_bytes=1 << 20
 )
+# How long a token waits for a fetch although its key is known, so that a slow issuer does not slow it down.
+_PATIENCE_SECONDS: Final = 1.0
 # Far more than real documents have: a key has ten.
 _MAX_VALUES: Final = 20_000
 _MAX_KEYS: Final = 100
@@ -50,7 +50,6 @@ _MAX_KEYS: Final = 100
 # that is quadratic in the one and linear in the length of the other, for each token that anybody makes up.
 _MAX_NUMBER: Final = 1366
 _MAX_EXPONENT: Final = (1 << 31) - 1
-_WELL_KNOWN: Final = "/.well-known/openid-configuration"
 # The signature algorithms that a key may be used for; nothing symmetric, and never "none".
 _ALGORITHMS: Final = {
     ("RSA", ""): frozenset({"RS256", "RS384", "RS512", "PS256", "PS384", "PS512"}),
@@ -126,8 +125,8 @@ class Provider:
             self._fetching = None
 
     async def _fetch(self) -> list[PublicKey]:
-        url = self._issuer.discovery_url or self._issuer.url.removesuffix("/") + _WELL_KNOWN
-        client = HttpsClient(self._policy, _LIMITS)
+        url = self._issuer.metadata_url
+        client = HttpsClient(self._policy, ISSUER_LIMITS)
         try:
             metadata = await self._get(client, url)
             if metadata.get("issuer") != self._issuer.url:

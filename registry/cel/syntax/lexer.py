@@ -14,16 +14,16 @@ import re
 from typing import Final, NamedTuple
 
 # No user text becomes part of a pattern, and no text matches an alternative in two ways, so `re` is safe here.
-_ESCAPE = r"""\\(?:[abfnrtv"'\\?`]|[xX][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-3][0-7][0-7])"""
+ESCAPE = r"""\\(?:[abfnrtv"'\\?`]|[xX][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-3][0-7][0-7])"""
 _STRING = (
     r'[rR]"{3}[\s\S]*?"{3}|'
     r"[rR]'{3}[\s\S]*?'{3}|"
-    rf'"{{3}}(?:{_ESCAPE}|[^\\])*?"{{3}}|'
-    rf"'{{3}}(?:{_ESCAPE}|[^\\])*?'{{3}}|"
+    rf'"{{3}}(?:{ESCAPE}|[^\\])*?"{{3}}|'
+    rf"'{{3}}(?:{ESCAPE}|[^\\])*?'{{3}}|"
     r'[rR]"[^"\n\r]*"|'
     r"[rR]'[^'\n\r]*'|"
-    rf'"(?:{_ESCAPE}|[^\\"\n\r])*"|'
-    rf"'(?:{_ESCAPE}|[^\\'\n\r])*'"
+    rf'"(?:{ESCAPE}|[^\\"\n\r])*"|'
+    rf"'(?:{ESCAPE}|[^\\'\n\r])*'"
 )
 _TOKEN: Final = re.compile(
     r"(?P<SKIP>[\t \r\n\f]+|//[^\n]*)"

@@ -14,7 +14,7 @@ from collections.abc import Generator
 from typing import Final, TypeAlias
 
 from registry.cel.syntax.errors import NO_OFFSET, Issue
-from registry.cel.syntax.lexer import TokenStream, finish, scan_on
+from registry.cel.syntax.lexer import ESCAPE, TokenStream, finish, scan_on
 
 _MAX_DEPTH: Final = 250  # of each rule
 _MAX_REPORTS: Final = 100  # errorReportingLimit
@@ -24,11 +24,10 @@ _MAX_SKIPPED: Final = 256  # errorRecoveryTokenLookaheadLimit
 
 # --- text that is not a token
 
-_ESCAPE = r"""\\(?:[abfnrtv"'\\?`]|[xX][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-3][0-7][0-7])"""
 _PARTIAL = r"(?:\\(?:[xX][0-9a-fA-F]?|u[0-9a-fA-F]{0,3}|U[0-9a-fA-F]{0,7}|[0-3][0-7]?)?)?"
 # The longest prefix of a token from its first character on.
 _BEGUN: Final = re.compile(
-    rf"'(?:{_ESCAPE}|[^\\'\n\r])*{_PARTIAL}" rf'|"(?:{_ESCAPE}|[^\\"\n\r])*{_PARTIAL}' r"|`[A-Za-z0-9_.\-/ ]*|[=&|]"
+    rf"'(?:{ESCAPE}|[^\\'\n\r])*{_PARTIAL}" rf'|"(?:{ESCAPE}|[^\\"\n\r])*{_PARTIAL}' r"|`[A-Za-z0-9_.\-/ ]*|[=&|]"
 )
 
 

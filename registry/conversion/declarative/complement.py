@@ -18,6 +18,7 @@ import orjson
 
 from registry.codec.json_encode import encode_canonical
 from registry.codec.stored import decode_stored
+from registry.schema.pruning import META_FIELDS
 from registry.schema.values import same
 
 Json = Any
@@ -26,7 +27,6 @@ ANNOTATION: Final = "conversion.registry/remainder"
 # Kubernetes allows 256 KiB for all annotations of an object.
 MAX_REMAINDER: Final = 128 * 1024
 _NOTHING: Final = object()
-_HEAD: Final = ("apiVersion", "kind", "metadata")
 
 
 def differences(obj: Json, other: Json) -> list[dict[str, Json]]:
@@ -45,7 +45,7 @@ def compare_values(obj: Json, other: Json) -> list[dict[str, Json]]:
             pending += [
                 ((*path, n), was.get(n, _NOTHING), wanted.get(n, _NOTHING))
                 for n in reversed(names)
-                if path or n not in _HEAD
+                if path or n not in META_FIELDS
             ]
         elif (
             was.__class__ is list
@@ -67,8 +67,8 @@ def compare_values(obj: Json, other: Json) -> list[dict[str, Json]]:
 def _same_text(obj: Json, other: Json) -> bool:
     try:
         return orjson.dumps(
-            {k: v for k, v in obj.items() if k not in _HEAD}, option=orjson.OPT_SORT_KEYS
-        ) == orjson.dumps({k: v for k, v in other.items() if k not in _HEAD}, option=orjson.OPT_SORT_KEYS)
+            {k: v for k, v in obj.items() if k not in META_FIELDS}, option=orjson.OPT_SORT_KEYS
+        ) == orjson.dumps({k: v for k, v in other.items() if k not in META_FIELDS}, option=orjson.OPT_SORT_KEYS)
     except TypeError:  # nested deeper than orjson allows, or with invalid Unicode
         return False
 
@@ -78,7 +78,7 @@ def restore(obj: Json, entries: Json) -> None:
     for entry in entries if isinstance(entries, list) else ():
         if isinstance(entry, dict) and isinstance(entry.get("path"), list):
             path = entry["path"]
-            if path and path[0] not in _HEAD:
+            if path and path[0] not in META_FIELDS:
                 _restore(obj, entry)
 
 

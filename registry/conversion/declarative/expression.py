@@ -28,6 +28,7 @@ from registry.cel.syntax.parser import parse
 from registry.codec.json_size import VALUE_UNITS, charge_json
 from registry.conversion.declarative.paths import STAR, Path
 from registry.schema.model import Structural
+from registry.schema.pruning import META_FIELDS
 
 Json = Any
 
@@ -45,8 +46,6 @@ class ConversionExpression(NamedTuple):
 
 
 NOTHING: Final = object()
-# Set by the server itself.
-HEAD: Final = ("apiVersion", "kind", "metadata")
 _DEPTH: Final = 64
 _SCALARS: Final = frozenset((str, bool, int, float))
 
@@ -118,7 +117,8 @@ def reads_head_of(text: str, schema: Structural) -> bool:
     """Whether an expression on whole objects may read their apiVersion, kind or metadata."""
     checked, _ = check_expression(text, schema)
     beside = sum(
-        isinstance(node, ast.Select) and _is_self(node.operand) and node.field not in HEAD for node in checked.nodes()
+        isinstance(node, ast.Select) and _is_self(node.operand) and node.field not in META_FIELDS
+        for node in checked.nodes()
     )
     return beside != sum(_is_self(node) for node in checked.nodes())
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from registry.schema.pruning import META_FIELDS
+
 STAR: Final = "[*]"
 
 Path = tuple[str, ...]
 
 MAX_PATH: Final = 1000
 MAX_STEPS: Final = 32
-# Set by the server itself; no rule may name them.
-_HEAD: Final = ("apiVersion", "kind", "metadata")
 _NAME: Final = re.compile(r"((?:[^.\[\]\\]|\\.)+)((?:\[\*\])*)")
 
 
@@ -43,7 +43,7 @@ def parse_path(text: str) -> Path:
         rest = rest[1:]
     if len(steps) > MAX_STEPS:
         raise PathError(f"must not have more than {MAX_STEPS} steps")
-    if steps[0] in _HEAD:
+    if steps[0] in META_FIELDS:
         raise PathError(f"must not begin with {steps[0]}, which is converted by the server")
     return tuple(steps)
 

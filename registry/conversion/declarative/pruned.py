@@ -6,12 +6,12 @@ import copy
 from collections.abc import Mapping
 from typing import Any, Final
 
-from registry.conversion.declarative.expression import HEAD
 from registry.conversion.declarative.model import ConversionPath, Set
 from registry.conversion.declarative.paths import STAR, Path
 from registry.conversion.declarative.shapes import ShapeError, ShapeVerdict, apply_rule, find_node, is_emptied
 from registry.schema.compiled import CompiledSchema
 from registry.schema.model import KEEPS_ALL
+from registry.schema.pruning import META_FIELDS
 
 Json = Any
 Schema = dict[str, Any]
@@ -43,7 +43,7 @@ def pruned_fields(conversion: ConversionPath, source: CompiledSchema, target: Co
                 fields.append((*path, name))
         if node.get("items") and other.get("items"):
             pending.append(((*path, STAR), node["items"], other["items"]))
-    return sorted(path for path in fields if path[0] not in HEAD)
+    return sorted(path for path in fields if path[0] not in META_FIELDS)
 
 
 def pruned_at(schema: Mapping[str, Json], path: Path) -> int | None:
@@ -57,7 +57,9 @@ def pruned_at(schema: Mapping[str, Json], path: Path) -> int | None:
         inner = find_node(node, (name,))
         if inner is not None:
             node = inner
-        elif name == STAR or (node.get("x-kubernetes-embedded-resource") and name in HEAD) or not _is_closed(node):
+        elif (
+            name == STAR or (node.get("x-kubernetes-embedded-resource") and name in META_FIELDS) or not _is_closed(node)
+        ):
             return None
         else:
             return i
@@ -81,7 +83,7 @@ def fits(shape: Schema, target: Schema, path: Path, unknown: list[Path]) -> bool
     if not _values_fit(shape, target, path, unknown):
         return False
     for name, node in inner.items():
-        if not path and name in HEAD:
+        if not path and name in META_FIELDS:
             continue
         other = others.get(name)
         if other is not None:

@@ -17,12 +17,12 @@ from registry.conversion.declarative.model import ConversionPath, ConversionRule
 from registry.conversion.declarative.paths import STAR, Path, format_path, split
 from registry.schema.field import FieldError, invalid, required
 from registry.schema.model import Structural, from_json
+from registry.schema.pruning import META_FIELDS
 from registry.schema.validation import validate
 
 Json = Any
 Schema = dict[str, Any]
 
-_HEAD = ("apiVersion", "kind", "metadata")
 _KEEPS = "x-kubernetes-preserve-unknown-fields"
 # The values that a map assigns, and the path of the map; checked where the field ends up.
 _GIVEN = "given"
@@ -254,7 +254,7 @@ def _compare(shape: Schema, target: Schema, path: Path, conversion: ConversionPa
         _compare(shape["items"], target["items"], (*path, STAR), conversion, verdict)
     properties, values = shape.get("properties") or {}, shape.get("additionalProperties")
     for name, inner in properties.items():
-        if not path and name in _HEAD:
+        if not path and name in META_FIELDS:
             continue
         wanted = _below(target, name)
         if wanted is None and is_emptied(inner):
@@ -265,7 +265,7 @@ def _compare(shape: Schema, target: Schema, path: Path, conversion: ConversionPa
             _compare(inner, wanted, (*path, name), conversion, verdict)
     _compare_open(shape, values, target, path, conversion, verdict)
     for name in target.get("required") or ():
-        if path == () and name in _HEAD:
+        if path == () and name in META_FIELDS:
             continue
         wanted = (target.get("properties") or {}).get(name) or {}
         if _below(shape, name) is None and "default" not in wanted:

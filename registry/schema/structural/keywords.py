@@ -17,12 +17,12 @@ from typing import Any
 
 from registry.codec.go_text import GoText, go_json
 from registry.schema.field import FieldError, forbidden, index, invalid, key, not_supported, required
+from registry.schema.pruning import META_FIELDS
 from registry.schema.structural.go_schema import go_items
 
 Schema = Mapping[str, Any]
 
 TYPES = ("array", "boolean", "integer", "number", "object", "string")
-_META_FIELDS = ("metadata", "kind", "apiVersion")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ def _check_properties(schema: Schema, path: str, place: _NodePlace, is_root: boo
             _check(additional, f"{path}.additionalProperties", below, False, found)
     for name in sorted(properties):
         below = place
-        if name in _META_FIELDS and (is_root or schema.get("x-kubernetes-embedded-resource")):
+        if name in META_FIELDS and (is_root or schema.get("x-kubernetes-embedded-resource")):
             below = replace(place, inside_meta=True)
             if is_root:
                 below = replace(below, no_default=f"in top-level {name}")
