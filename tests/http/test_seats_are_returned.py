@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import json
 import random
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
+from unittest import mock
 
 import pytest
 
 from registry.flowcontrol.fair_queue import EXEMPT, PRESENT_SECONDS, FairQueue, Seat
 from registry.http import metrics
+from registry.http.middleware.fast_gets import FastGets
+from registry.http.serving.cycle import Cycle
 from registry.store.store import Store
 from tests.api.client import Client, eventually
 from tests.application import shares_application
@@ -170,3 +175,49 @@ async def test_clients_that_disconnect_in_any_phase_leave_nothing(api: Client, m
         # That was the request of another tenant than the last one.
         await asyncio.sleep(2 * PRESENT_SECONDS)
         assert queue.try_acquire("one", queue._clock()) is EXEMPT
+
+
+@shares_application
+async def test_gets_that_wait_are_freed_when_their_clients_disconnect(tenant_api: Client) -> None:
+    """They had to wait for a search for reference cycles, with the buffers of their connections."""
+    (await tenant_api.post(CONFIG_MAPS, {"metadata": {"name": "a"}})).ok(201)
+    request = get(f"{tenant_api.prefix}{CONFIG_MAPS}", tenant_api._token)
+    waiting: list[Callable[[], bool]] = []
+    cycles: list[weakref.ref[Cycle]] = []
+    real_begin = FastGets.begin
+
+    def begin(path: FastGets, cycle: Cycle, give_back: Callable[[], None]) -> bool:
+        cycles.append(weakref.ref(cycle))
+        return real_begin(path, cycle, give_back)
+
+    def wait(_queue: FairQueue, _name: str, _grant: object, is_gone: Callable[[], bool]) -> None:
+        waiting.append(is_gone)
+
+    async def waits() -> bool:
+        return bool(waiting)
+
+    async def is_freed() -> bool:
+        # As the queue does before it grants a seat.
+        if waiting and waiting[0]():
+            waiting.clear()
+        return not waiting and cycles[0]() is None
+
+    async with accepting(10, None, tenant_api._app) as (_, port):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(request)
+        assert await reader.read(64)
+        await asyncio.sleep(0.1)  # the rest of the request, after its answer
+        gc.collect()
+        gc.disable()
+        try:
+            with (
+                mock.patch.object(FastGets, "begin", begin),
+                mock.patch.object(FairQueue, "try_acquire", return_value=None),
+                mock.patch.object(FairQueue, "acquire_later", wait),
+            ):
+                writer.write(request)
+                await eventually(waits)
+            writer.transport.abort()
+            assert await eventually(is_freed)
+        finally:
+            gc.enable()

@@ -174,6 +174,12 @@ class _Request(NamedTuple):
     give_back: Callable[[], None]
     started: float
 
+    def end_if_gone(self) -> bool:
+        """Returns whether the client has disconnected. Then the request is given back: nothing else would free it."""
+        if self.cycle.disconnected:
+            self.give_back()
+        return self.cycle.disconnected
+
 
 class FastGets:
     """The plans of one connection."""
@@ -204,7 +210,7 @@ class FastGets:
         if seat is not None:
             return self._begin(request, seat)
         try:
-            self._queue.acquire_later(plan.flow, partial(self._begin_later, request), cycle.is_gone)
+            self._queue.acquire_later(plan.flow, partial(self._begin_later, request), request.end_if_gone)
         except TooManyRequests:
             return False
         return True
