@@ -13,6 +13,7 @@ import contextlib
 import ctypes
 import gc
 import os
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -44,7 +45,9 @@ _CHECK_SECONDS: Final = 5.0
 _TRIM_BYTES: Final = 32 * 1024 * 1024
 _COLLECT_BYTES: Final = 128 * 1024 * 1024
 _COLLECT_LOOKS: Final = 12
-# By how much the number of exempt objects must have grown for a search of all of them while tenants share the process:
+# A process is idle that has used less than this part of a processor since the last look.
+_IDLE_PART: Final = 0.1
+# By how much the number of exempt objects must have grown for a search of all of them while the process is busy:
 # 600,000 take 0.4 s, in which nothing else runs. It takes more of them where short searches have found little: ten
 # thousand watches are a million objects, none of them garbage.
 _MANY_OBJECTS: Final = 1_000_000
@@ -106,8 +109,8 @@ async def return_free_memory(is_shared: Callable[[], bool], check_seconds: float
     """Returns to the system what has been freed, again and again until it is cancelled. Only with glibc 2.33 or newer.
 
     Reference cycles are searched for, too, when the process has grown, however few objects have caused it. Exempt
-    objects take part if they have become many and are probably garbage, or if there is nobody who would have to wait:
-    `is_shared` returns whether other tenants have been present lately.
+    objects take part if they have become many and are probably garbage, or if hardly anybody would have to wait: the
+    process is idle, and `is_shared` does not return that several tenants have been present lately.
     """
     trim, heaps = _function("malloc_trim"), _function("mallinfo2")
     if trim is None or heaps is None:
@@ -117,22 +120,26 @@ async def return_free_memory(is_shared: Callable[[], bool], check_seconds: float
     # What was free when the heaps were last trimmed, less what has been used again since.
     returned = 0
     collected, grown, exempt, found = _resident_bytes(), 0, gc.get_freeze_count(), _garbage_objects()
+    used = time.process_time()
     while True:
+        used, before = time.process_time(), used
         grown = grown + 1 if _resident_bytes() > collected + _COLLECT_BYTES else 0
+        is_whole = False
         if grown >= _COLLECT_LOOKS:
             most = _MANY_OBJECTS if _garbage_objects() > found + _MUCH_GARBAGE else _MOST_OBJECTS
-            if not is_shared() or gc.get_freeze_count() > exempt + most:
+            is_idle = used - before < check_seconds * _IDLE_PART and not is_shared()
+            is_whole = is_idle or gc.get_freeze_count() > exempt + most
+            if is_whole:
                 gc.unfreeze()
-                gc.collect()
-                exempt, found = gc.get_freeze_count(), _garbage_objects()
-            else:
-                gc.collect()
+            gc.collect()
+        if is_whole:
+            exempt, found = gc.get_freeze_count(), _garbage_objects()
         free = (await asyncio.to_thread(heaps)).fordblks
         if free > returned + _TRIM_BYTES:
             await asyncio.to_thread(trim, 0)
             returned = free
         returned = min(returned, free)
-        collected = _resident_bytes() if grown >= _COLLECT_LOOKS else min(collected, _resident_bytes())
+        collected = _resident_bytes() if is_whole else min(collected, _resident_bytes())
         await asyncio.sleep(check_seconds)
 
 
