@@ -154,14 +154,13 @@ class SignIn:
         client = HttpsClient(self._policy, ISSUER_LIMITS)
         try:
             url = parse_https_url(text)
-            target = f"{url.path or '/'}{'?' if url.query else ''}{url.query}"
             headers = {"Accept": "application/json"}
             if form is not None:
                 headers["Content-Type"] = "application/x-www-form-urlencoded"
             body = urlencode(form).encode() if form is not None else b""
             async with asyncio.timeout(_TIMEOUT_SECONDS):
                 origin = Origin(url.host, url.port, issuer.ca)
-                request = HttpsRequest("POST" if body else "GET", target, headers, body)
+                request = HttpsRequest("POST" if body else "GET", url.target, headers, body)
                 return await client.exchange(PLATFORM, origin, request, _decode)
         except (CallFailed, Unreachable, ssl.SSLError, TimeoutError) as error:
             logger.warning("signing in at the console: %s: %s", text[:200], str(error) or type(error).__name__)

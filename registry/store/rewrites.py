@@ -7,7 +7,7 @@ from typing import Final
 from registry.store.bounds import READ_BYTES, within_bytes
 from registry.store.connection import Pool
 from registry.store.encryption.sealing import Sealing
-from registry.store.rows import tenant_of
+from registry.store.rows import TENANT, tenant_of
 from registry.store.statements import statement
 from registry.store.types import ObjectKey, ResourceName, Row, Tenant, Uid
 
@@ -40,8 +40,8 @@ MATCHING: Final = statement(
     "matching-bodies",
     "Objects of a resource whose bodies match a regular expression, unchanged for a while; by the primary key, tenant"
     " by tenant.",
-    """
-    SELECT t.id, t.name, t.domain_id, t.definitions_revision, t.namespaces_revision, t.attributes, o.key
+    f"""
+    SELECT {TENANT}, o.key
     FROM tenants t CROSS JOIN LATERAL (
         SELECT o.key FROM objects o WHERE o.tenant_id = t.id AND o.resource = %(resource)s::text
             AND o.updated_at < clock_timestamp() - %(seconds)s::float8 * interval '1 second'
@@ -55,8 +55,8 @@ MATCHING: Final = statement(
 PENDING: Final = statement(
     "pending-of-resource",
     "Objects of a resource that a controller has to go on with, in all tenants; by the partial index of those.",
-    """
-    SELECT t.id, t.name, t.domain_id, t.definitions_revision, t.namespaces_revision, t.attributes, o.key
+    f"""
+    SELECT {TENANT}, o.key
     FROM objects o JOIN tenants t ON t.id = ANY (ARRAY[o.tenant_id])
     WHERE o.pending AND o.resource = %(resource)s::text AND t.deleted_at IS NULL
     ORDER BY o.tenant_id, o.key LIMIT %(limit)s::bigint

@@ -22,6 +22,10 @@ STATE_AT: Final = STATE.replace("d.compact_revision", lower_bound("%(at)s::bigin
 SINCE: Final = "(c.domain_id, c.revision) > (%(domain)s::bigint, %(at)s::bigint) AND c.domain_id <= %(domain)s::bigint"
 
 
+# What `tenant_of` converts, of the tenant `t`.
+TENANT: Final = "t.id, t.name, t.domain_id, t.definitions_revision, t.namespaces_revision, t.attributes"
+
+
 def tenant_of(row: tuple[Any, ...]) -> Tenant:
-    """Converts a row that begins with id, name, domain_id, definitions_revision, namespaces_revision and attributes."""
+    """Converts a row that begins with the columns of TENANT."""
     return Tenant(TenantId(row[0]), TenantName(row[1]), DomainId(row[2]), Guards(row[3], row[4]), row[5])

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from registry.store.arrays import TextArray
 from registry.store.bounds import READ_BYTES, within_bytes
 from registry.store.connection import Pool
-from registry.store.rows import tenant_of
+from registry.store.rows import TENANT, tenant_of
 from registry.store.statements import statement
 from registry.store.types import DomainId, Guards, ObjectKey, ResourceName, Tenant, TenantId, TenantName
 
@@ -56,8 +56,8 @@ BODIES: Final = statement(
 CONSUMERS: Final = statement(
     "bindings-of-export",
     "The tenants that have bound an export, and by which bindings; by the index of providers.",
-    """
-    SELECT DISTINCT t.id, t.name, t.domain_id, t.definitions_revision, t.namespaces_revision, t.attributes,
+    f"""
+    SELECT DISTINCT {TENANT},
         b.binding
     FROM api_bindings b CROSS JOIN LATERAL (
         SELECT t.* FROM tenants t WHERE t.id = b.tenant_id AND t.deleted_at IS NULL OFFSET 0

@@ -28,6 +28,11 @@ class HttpsUrl(NamedTuple):
     path: str
     query: str
 
+    @property
+    def target(self) -> str:
+        """The path with its query, as a request line has them."""
+        return f"{self.path or '/'}{'?' if self.query else ''}{self.query}"
+
 
 def parse_https_url(text: str) -> HttpsUrl:
     """Parses a URL. Raises CallFailed for one that may not be called, whatever its host resolves to."""

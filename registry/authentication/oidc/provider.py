@@ -140,11 +140,10 @@ class Provider:
     async def _get(self, client: HttpsClient, text: str) -> dict[str, Any]:
         try:
             url = parse_https_url(text)
-            target = f"{url.path or '/'}{'?' if url.query else ''}{url.query}"
             return await client.exchange(
                 PLATFORM,
                 Origin(url.host, url.port, self._issuer.ca),
-                HttpsRequest("GET", target, {"Accept": "application/json"}),
+                HttpsRequest("GET", url.target, {"Accept": "application/json"}),
                 lambda answer: _document(text, answer),
             )
         except (CallFailed, Unreachable) as error:

@@ -131,16 +131,16 @@ def _type_error(expected: str, value: Json) -> EvalError:
     return EvalError(f"invalid data, expected {expected}, got {_GO_TYPES[type(value)]}")
 
 
-def _string(value: Json) -> Value:
-    if type(value) is str:
-        return value
-    raise _type_error("string", value)
+def _of_type(type_: type, name: str) -> Callable[[Json], Value]:
+    def convert(value: Json) -> Value:
+        if type(value) is type_:
+            return value
+        raise _type_error(name, value)
+
+    return convert
 
 
-def _integer(value: Json) -> Value:
-    if type(value) is int:
-        return value
-    raise _type_error("int", value)
+_string: Final = _of_type(str, "string")
 
 
 def _number(value: Json) -> Value:
@@ -151,12 +151,6 @@ def _number(value: Json) -> Value:
     raise _type_error("float", value)
 
 
-def _boolean(value: Json) -> Value:
-    if type(value) is bool:
-        return value
-    raise _type_error("bool", value)
-
-
 def _int_or_string(value: Json) -> Value:
     if type(value) is str or type(value) is int:
         return value
@@ -164,9 +158,9 @@ def _int_or_string(value: Json) -> Value:
 
 
 _SCALARS: Final[Mapping[str, tuple[type, Callable[[Json], Value]]]] = {
-    "integer": (int, _integer),
+    "integer": (int, _of_type(int, "int")),
     "number": (float, _number),
-    "boolean": (bool, _boolean),
+    "boolean": (bool, _of_type(bool, "bool")),
 }
 
 

@@ -11,7 +11,7 @@ from registry.store.connection import Pool
 from registry.store.encoding import contents_json, owner_element, storable
 from registry.store.encryption.sealing import Sealing, StoredBody
 from registry.store.errors import TenantNotFound
-from registry.store.rows import tenant_of
+from registry.store.rows import TENANT, tenant_of
 from registry.store.statements import statement
 from registry.store.types import Contents, ObjectKey, ResourceName, Row, Tenant, TenantId, Uid
 
@@ -76,14 +76,14 @@ KEYS_OF_UIDS: Final = statement(
 PENDING: Final = statement(
     "pending",
     "What controllers have not finished with, in all tenants, as many of each as fit; by the partial index of it.",
-    """
+    f"""
     WITH RECURSIVE having_some AS (
         (SELECT o.tenant_id AS id FROM objects o WHERE o.pending ORDER BY o.tenant_id LIMIT 1)
         UNION ALL
         SELECT (SELECT o.tenant_id FROM objects o WHERE o.pending AND o.tenant_id > h.id ORDER BY o.tenant_id LIMIT 1)
         FROM having_some h WHERE h.id IS NOT NULL
     )
-    SELECT t.id, t.name, t.domain_id, t.definitions_revision, t.namespaces_revision, t.attributes, f.resource, f.key
+    SELECT {TENANT}, f.resource, f.key
     FROM having_some h JOIN tenants t ON t.id = ANY (ARRAY[h.id]) CROSS JOIN LATERAL (
         SELECT o.resource, o.key, row_number() OVER (ORDER BY o.resource, o.key) AS place FROM objects o
         WHERE o.tenant_id = h.id AND o.pending ORDER BY o.resource, o.key LIMIT %(limit)s::bigint

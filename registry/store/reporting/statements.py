@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Final
 
 from registry.store.bounds import within_bytes
+from registry.store.rows import TENANT
 from registry.store.statements import statement
 
 OUTDATED: Final = statement(
     "reports-outdated",
     "Tenants whose definitions or whose schema's name have changed since their views were made,"
     " in the order of their ids; by the primary key.",
-    """
-    SELECT t.id, t.name, t.domain_id, t.definitions_revision, t.namespaces_revision, t.attributes
+    f"""
+    SELECT {TENANT}
     FROM tenants t LEFT JOIN report_tenants r ON r.tenant_id = t.id
         LEFT JOIN report_schemas s ON s.tenant_id = t.id
     WHERE t.id > %(after)s::bigint AND t.deleted_at IS NULL
@@ -99,8 +100,8 @@ LEAVING_VIEWS: Final = statement(
 BOUND: Final = statement(
     "reports-bound",
     "The tenants that have bound a definition; by the index of providers.",
-    """
-    SELECT t.id, t.name, t.domain_id, t.definitions_revision, t.namespaces_revision, t.attributes
+    f"""
+    SELECT {TENANT}
     FROM api_bindings b CROSS JOIN LATERAL (
         SELECT t.* FROM tenants t WHERE t.id = b.tenant_id AND t.deleted_at IS NULL OFFSET 0
     ) t
