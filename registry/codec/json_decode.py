@@ -23,7 +23,7 @@ from typing import Any, NoReturn
 import orjson
 
 from registry.codec.json_encode import encode_json
-from registry.codec.json_pieces import decode_in_pieces
+from registry.codec.json_pieces import decode_in_pieces, decode_utf8
 from registry.codec.json_scan import TOO_COSTLY, scan
 from registry.codec.json_size import has_more_containers, has_more_keys
 from registry.codec.model import (
@@ -36,7 +36,6 @@ from registry.codec.model import (
     Repeated,
     TooManyValues,
 )
-from registry.codec.utf8 import decode_utf8
 
 _INT64_LETTERS = 20  # of -9223372036854775808
 # Digits become "0", all other bytes a blank: a run of 19 digits is an integer that may exceed int64.

@@ -14,8 +14,8 @@ from typing import Any, Final
 import orjson
 
 from registry.codec.go_text import whole_number
+from registry.codec.json_pieces import decode_utf8
 from registry.codec.sorting import sorted_keys
-from registry.codec.utf8 import decode_utf8
 
 # Where a whole float may have been written, below 1e16 and from there on. Each begins with a literal, for which `re`
 # looks twenty times as fast as for an alternative of both.

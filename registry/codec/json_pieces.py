@@ -1,4 +1,4 @@
-"""Decodes large JSON in pieces, between which other threads run.
+"""Decodes large JSON and long texts in pieces, between which other threads run.
 
     decode_in_pieces(b'{"a": [1, 2, 3]}', orjson.loads)    # {"a": [1, 2, 3]}
 
@@ -8,6 +8,7 @@ loop waits although the work is done beside it.
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Callable
 from typing import Any, Final
@@ -16,7 +17,7 @@ import orjson
 
 from registry.codec.model import Repeated
 
-# A piece takes a decoder a millisecond or two. Only a long string makes a longer one.
+# A piece takes a decoder a millisecond or two, as does text that is not ASCII. Only a long string makes a longer one.
 PIECE_BYTES: Final = 64 << 10
 # A text with fewer values is decoded at once, in about five milliseconds.
 _FEW_VALUES: Final = 20_000
@@ -182,3 +183,12 @@ class _Container:
             raise ValueError("a key is given twice")
         pieces = (piece.pairs if isinstance(piece, Repeated) else piece.items() for piece in self._pieces)
         return Repeated([pair for pairs in pieces for pair in pairs])
+
+
+def decode_utf8(data: bytes, errors: str = "strict") -> str:
+    """The same as `data.decode("utf-8", errors)`, in pieces."""
+    if len(data) <= PIECE_BYTES or data.isascii():
+        return data.decode("utf-8", errors)
+    decoder = codecs.getincrementaldecoder("utf-8")(errors)
+    pieces = [decoder.decode(data[at : at + PIECE_BYTES]) for at in range(0, len(data), PIECE_BYTES)]
+    return "".join([*pieces, decoder.decode(b"", final=True)])

@@ -13,8 +13,8 @@ from json.decoder import scanstring  # type: ignore[attr-defined]  # typeshed le
 from typing import Any
 
 from registry.codec.go_text import go_quote, quote_rune
+from registry.codec.json_pieces import decode_utf8
 from registry.codec.model import MAX_DEPTH, MAX_STRICT_ERRORS, Decoded, JsonNumberError, JsonSyntaxError
-from registry.codec.utf8 import decode_utf8
 
 # Maximum characters of a duplicate field's path: a hostile body may have a very long key above many of them.
 _MAX_PATH = 10_000

@@ -30,7 +30,6 @@ from registry import tracing
 from registry.api.request import Backend
 from registry.api.tenant_bootstrap import TenantBootstrapper
 from registry.audit.log import AuditLog
-from registry.authentication.known_credentials import KnownCredentials
 from registry.authorization.tenants import TenantDirectory
 from registry.console.app import Console
 from registry.console.oidc import SignIn
@@ -39,7 +38,7 @@ from registry.flowcontrol.fair_queue import FairQueue
 from registry.flowcontrol.rates import Rates
 from registry.http.middleware.aggregation import Aggregation, AggregationMiddleware
 from registry.http.middleware.audit import AuditMiddleware
-from registry.http.middleware.authentication import AuthenticationMiddleware
+from registry.http.middleware.authentication import AuthenticationMiddleware, KnownCredentials
 from registry.http.middleware.authorization import AuthorizationMiddleware
 from registry.http.middleware.console import ConsoleMiddleware
 from registry.http.middleware.deadline import DeadlineMiddleware

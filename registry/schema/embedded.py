@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from registry.codec.structs.base import StructDecodeError
-from registry.schema.contains import nodes_with
 from registry.schema.field import FieldError, child, index, invalid, key, required
-from registry.schema.model import Structural
+from registry.schema.model import Structural, nodes_with
 from registry.schema.names import dns1035_label, name_is_path_segment
 from registry.schema.objectmeta.decoding import decode_object_meta, drop_malformed
 from registry.schema.objectmeta.rules import validate_object_meta

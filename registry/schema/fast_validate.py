@@ -17,9 +17,8 @@ from typing import Any
 
 from registry.budget import spend
 from registry.schema.checks import ChangesCheck, Check, always, lazily, never
-from registry.schema.contains import nodes_with
 from registry.schema.formats.formats import format_check
-from registry.schema.model import Structural
+from registry.schema.model import Structural, nodes_with
 from registry.schema.numbers import to_int64
 from registry.schema.patterns import PatternError, compile_pattern
 from registry.schema.scalars import schema_format, schema_types

@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 
 from registry.codec.go_text import go_json
-from registry.schema.contains import nodes_with
 from registry.schema.field import MAX_ERRORS, FieldError, child, duplicate, index, invalid, key
-from registry.schema.model import Structural
+from registry.schema.model import Structural, nodes_with
 from registry.schema.values import Json
 
 

@@ -8,8 +8,8 @@ import random
 import pytest
 
 from registry.codec.json_decode import decode_json
+from registry.codec.json_pieces import decode_utf8
 from registry.codec.model import JsonSyntaxError
-from registry.codec.utf8 import decode_utf8
 
 PIECE = 1 << 16
 

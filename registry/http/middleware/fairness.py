@@ -14,12 +14,12 @@ from typing import Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from registry.authentication.known_credentials import KnownCredentials
 from registry.authorization.authorizer import QUERIES
 from registry.authorization.tenants import DEFAULT
 from registry.flowcontrol.fair_permits import set_owner
 from registry.flowcontrol.fair_queue import EXEMPT, LIST_SEAT_SECONDS, SEAT_SECONDS, FairQueue
 from registry.flowcontrol.time_slice import IS_GONE, TimeSlice
+from registry.http.middleware.authentication import KnownCredentials
 from registry.http.middleware.tenancy import HostPattern, is_of_process
 from registry.http.request_state import STATE, RequestState
 from registry.http.serving.fast_path import FAST_PATHS
