@@ -68,6 +68,10 @@ class Connection:
         """Closes the connection without waiting for that."""
         self._writer.close()
 
+    def abort(self) -> None:
+        """Closes the connection at once, without the end of TLS."""
+        self._writer.transport.abort()
+
     def send(self, method: str, path: str, body: bytes = b"", content_type: str = JSON) -> None:
         self._writer.write(request_bytes(self._target, method, path, body, content_type))
 

@@ -136,15 +136,18 @@ class ResourceEndpoint:
         async def answer_by(request: ResourceRequest) -> Answer:
             if verb in _OF_ONE:
                 Budget().begin()
-            if len(data) <= COUNTED_BYTES:
-                return await _answer(request, verb, data, media_type, headers)
-            async with large(Large.BODY, len(data)):
-                return await _answer(request, verb, data, media_type, headers)
+            return await _answer(request, verb, data, media_type, headers)
 
         reported = len(context.warnings)
         while True:
             try:
-                answer = await run_current(self._backend, catalog, context, address, answer_by)
+                if len(data) <= COUNTED_BYTES:
+                    answer = await run_current(self._backend, catalog, context, address, answer_by)
+                else:
+                    async with large(Large.BODY, len(data)):
+                        # Definitions may have changed while it waited: it would have to be evaluated, and wait, again.
+                        catalog = await self._backend.catalogs.for_resource(context.tenant, info.group, info.resource)
+                        answer = await run_current(self._backend, catalog, context, address, answer_by)
                 return await self._respond(scope, receive, send, answer, representation, state, catalog)
             except NoLongerServed as gone:
                 raise PageNotFound from gone

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import __main__ as command
-from benchmarks import deliveries, report, schemas, together
+from benchmarks import deliveries, report, schemas, soak, together
 from benchmarks.data import definition, thing
 from benchmarks.load import _read
 from registry.schema.compiled import compile_schema
@@ -99,6 +99,13 @@ def test_tenants_are_measured_together() -> None:
         (kind, tenants, 0) for kind in ("create", "patch", "get") for tenants in (1, 2)
     ]
     assert all(row["rate"] > 0 for row in rows)
+
+
+@pytest.mark.slow
+def test_everything_at_once_is_right() -> None:
+    findings = soak.run(tenants=2, clients=6, seconds=3.0)
+    assert findings.texts == []
+    assert len(findings.seconds) > 5
 
 
 @pytest.mark.slow
