@@ -160,8 +160,7 @@ async def test_few_tenants_get_their_first_seat_in_an_iteration() -> None:
 
 
 async def test_a_slice_does_not_wait_for_each_of_a_thousand_busy_tenants() -> None:
-    """Where iterations are long, one request continues in each: beside requests that waited for the first seat of their
-    tenant a neighbour's get took ten seconds."""
+    """Where iterations are long, one request continues in each: a slice waited for the first seats of all tenants."""
     now = NOW
     turns = FairQueue(lambda: now)
     names = [f"t{number}" for number in range(1_000)]
