@@ -166,6 +166,7 @@ async def _has(things: Sequence[Any], count: int) -> bool:
     return len(things) >= count
 
 
+@pytest.mark.usefixtures("without_indexing")
 async def test_a_request_is_evaluated_again_only_if_its_own_definition_has_changed(
     api: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
