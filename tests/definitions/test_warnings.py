@@ -74,14 +74,14 @@ def test_a_shared_schema_is_visited_once() -> None:
 @pytest.mark.parametrize(
     ("deprecated", "others", "better"),
     [
-        ("v1beta1", ["v1alpha1", "v1", "v2"], "v2"),
-        ("v1", ["v2beta1"], ""),
-        ("v1alpha2", ["v1alpha1", "v1alpha10"], "v1alpha10"),
-        ("foo", ["v1alpha1"], "v1alpha1"),
-        ("b1", ["c1", "a1"], "a1"),
-        ("a1", ["b1"], ""),
-        ("v1", ["v01"], ""),
-        ("v0", ["v01"], "v01"),
+        pytest.param("v1beta1", ["v1alpha1", "v1", "v2"], "v2", id="newest"),
+        pytest.param("v1", ["v2beta1"], "", id="less stable"),
+        pytest.param("v1alpha2", ["v1alpha1", "v1alpha10"], "v1alpha10", id="by number"),
+        pytest.param("foo", ["v1alpha1"], "v1alpha1", id="any other name"),
+        pytest.param("b1", ["c1", "a1"], "a1", id="by text"),
+        pytest.param("a1", ["b1"], "", id="first by text"),
+        pytest.param("v1", ["v01"], "", id="equal"),
+        pytest.param("v0", ["v01"], "v01", id="zero"),
     ],
 )
 def test_a_deprecated_version_is_replaced_by_the_first_one_by_priority(

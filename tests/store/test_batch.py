@@ -137,3 +137,15 @@ def test_long_label_values_are_stored_as_digests() -> None:
 def pending(tenant: Tenant, write: Write) -> Pending:
     write = replace(write)
     return Pending(tenant, write, batch.size_of(write), asyncio.get_running_loop().create_future())
+
+
+async def test_tenants_take_turns_in_the_writers_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batch, "MAX_ROWS", 4)
+    waiting = Waiting()
+    loop = asyncio.get_running_loop()
+    for number, name in [(1, f"flood-{i}") for i in range(20)] + [(2, "quiet"), (3, "other")]:
+        tenant = Tenant(TenantId(number), TenantName(str(number)), DomainId(number), Guards(0, 0))
+        waiting.append(Pending(tenant, create(name), 10, loop.create_future()))
+    assert [p.write.key for p in waiting.take()] == ["flood-0", "quiet", "other", "flood-1"]
+    assert [p.write.key for p in waiting.take()] == ["flood-2", "flood-3", "flood-4", "flood-5"]
+    assert (len(waiting), waiting.size) == (14, 140)
