@@ -168,7 +168,10 @@ class ResourceRequest(NamedTuple):
             flags = WriteFlag.UNLIMITED | (WriteFlag.BY_SERVER if by_server else NO_FLAGS)
             write = replace(write, flags=write.flags | flags)
         if (answer := HeldAnswer.current()) is not None:
-            await answer.before_commit(2 * len(write.body or ""))
+            answered = write.body
+            if not answered and write.replaced is not None and self.served.strategy.returns_deleted_object:
+                answered = write.replaced.row.body
+            await answer.before_commit(2 * len(answered))
         try:
             committed = await self.backend.store.commit(self.tenant, write)
         except (TenantSuspended, QuotaExceeded, TenancyRefused, SharingRefused) as refusal:

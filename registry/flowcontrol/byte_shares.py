@@ -11,7 +11,7 @@ read for it: for as much as the last one of the same needed. If its first part n
 read again; if a later one does, it waits with what it has. One such list of a tenant may exceed the tenant's share, so
 that those that have begun do not wait for each other. The state with which a watch begins is such a list; its changes
 are given back until there is room for them. Other long answers wait for room once they are made. A write waits before
-its commit, for as much as its object needs: what has been committed is answered, beyond the share if need be. Because
+its commit, for as much as its object needs: its answer is sent then, beyond the share if need be. Because
 answers wait for their clients, a tenant's own may use up its share: then the one that has waited longest for its client
 is aborted, and one that has found no room in time is rejected with a request to retry, or aborted if it has begun.
 
@@ -191,12 +191,13 @@ class Answers:
         _current.set(answer)
         return answer
 
-    def change(self, answer: HeldAnswer, count: int) -> None:
-        """Changes what the answer holds to `count` bytes. Raises TooManyRequests if there is no room for more."""
+    def change(self, answer: HeldAnswer, count: int, *, always: bool = False) -> None:
+        """Changes what the answer holds to `count` bytes. Raises TooManyRequests if there is no room for more, unless
+        they are to be held `always`."""
         more = count - answer.held_bytes
         tenant = answer.tenant
         if more > 0:
-            self._take(answer, more)
+            self._take(answer, more, always=always)
             self._large.setdefault(tenant, {})[answer] = None
         elif more < 0:
             self._shares.give_back(tenant, -more)
@@ -210,8 +211,8 @@ class Answers:
         if more < 0 and self._waiting:
             self._wake()
 
-    def _take(self, answer: HeldAnswer, more: int) -> None:
-        if answer.is_committed:
+    def _take(self, answer: HeldAnswer, more: int, *, always: bool) -> None:
+        if always:
             self._shares.take_always(answer.tenant, more)
             return
         try:
@@ -243,9 +244,6 @@ class Answers:
         """Changes what an answer holds of which something has been made to `count` bytes, when there is room. Raises
         TooManyRequests."""
         tenant, more = answer.tenant, count - answer.held_bytes
-        if answer.is_committed:
-            answer.hold(count)
-            return
         if self._growing[tenant] >= _GROWING_OF_TENANT or self._growing.total() >= _GROWING or more > self._limit_bytes:
             answer.hold(count)  # at once, or not at all
             return
@@ -338,8 +336,8 @@ class HeldAnswer:
     """What one request holds of its answer. `waits_since` is when it began to wait for its client."""
 
     __slots__ = (
-        "_abort", "_answers", "_is_known", "_is_over", "_is_reserved", "_needed_bytes", "_of", "_restarts_left",
-        "held_bytes", "is_committed", "tenant", "waits_since",
+        "_abort", "_answers", "_is_committed", "_is_known", "_is_over", "_is_reserved", "_needed_bytes", "_of",
+        "_restarts_left", "held_bytes", "tenant", "waits_since",
     )  # fmt: skip
 
     def __init__(self, answers: Answers, tenant: str, abort: Callable[[], None] | None) -> None:
@@ -354,8 +352,8 @@ class HeldAnswer:
         self._restarts_left = _RESTARTS
         self.tenant = tenant
         self.held_bytes = 0
-        # Whether the request has changed something, so that its answer is not refused any more.
-        self.is_committed = False
+        # Whether the request has changed something, so that the body of its answer is not refused any more.
+        self._is_committed = False
         self.waits_since: float | None = None
 
     def hold(self, count: int) -> None:
@@ -372,18 +370,22 @@ class HeldAnswer:
         return True
 
     async def hold_body(self, count: int) -> None:
-        """Changes what is held as `hold` does, when there is room. Raises TooManyRequests."""
-        if count > max(self.held_bytes, SMALL_BYTES) and not self._is_over:
-            await self._answers.grow(self, count)
-        else:
+        """Changes what is held as `hold` does, for the whole body of the answer: when there is room, or at once if the
+        request has changed something. Raises TooManyRequests."""
+        if count <= max(self.held_bytes, SMALL_BYTES) or self._is_over:
             self.hold(count)
+        elif self._is_committed:
+            self._answers.change(self, count, always=True)
+        else:
+            await self._answers.grow(self, count)
 
     async def before_commit(self, count: int) -> None:
-        """Holds at least `count` bytes, when there is room, before the request changes something. Nothing of its answer
-        is refused from then on. Raises TooManyRequests."""
-        if count > max(self.held_bytes, SMALL_BYTES) and not (self._is_over or self.is_committed):
+        """Holds at least `count` bytes, when there is room, before the request changes something. A body is not refused
+        from then on; a list is, as others are: nothing has been held for what a collection had. Raises
+        TooManyRequests."""
+        if count > max(self.held_bytes, SMALL_BYTES) and not self._is_over:
             await self._answers.hold_in_turn(self, count)
-        self.is_committed = True
+        self._is_committed = True
 
     async def wait_to_hold(self, count: int) -> None:
         """Releases what is held, and waits for room for `count` bytes, which it holds then. Raises TooManyRequests."""

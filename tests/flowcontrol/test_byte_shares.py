@@ -409,17 +409,18 @@ async def test_a_write_waits_for_room_before_its_commit_and_its_answer_is_not_re
     refused, write = answers.begin("a", None), answers.begin("a", None)
     with pytest.raises(TooManyRequests):
         await refused.before_commit(4 * MEGABYTE)
-    assert not refused.is_committed
     committing = asyncio.create_task(write.before_commit(4 * MEGABYTE))
     await asyncio.sleep(0)
     assert not committing.done()
     lists[0].end()
     await committing
-    assert (write.held_bytes, write.is_committed) == (4 * MEGABYTE, True)
+    assert write.held_bytes == 4 * MEGABYTE
     await write.hold_body(20 * MEGABYTE)  # beyond its tenant's share: it has been committed
     assert write.held_bytes == 20 * MEGABYTE
     with pytest.raises(TooManyRequests):
         await answers.begin("a", None).hold_body(24 * MEGABYTE)
+    with pytest.raises(TooManyRequests):
+        await write.hold_part(60 * MEGABYTE)  # of a deleted collection, of which nobody has waited for as much
     write.end()
     assert write.held_bytes == 0
 
