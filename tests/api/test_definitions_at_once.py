@@ -188,8 +188,17 @@ async def test_a_request_is_evaluated_again_only_if_its_own_definition_has_chang
                 stale.append(request.served.resource.name)
             raise
 
+    adopted: list[Tenant] = []
+    adopt = Catalogs.adopt
+
+    async def note_adopted(of: Catalogs, tenant: Tenant, *written: Any) -> None:
+        await adopt(of, tenant, *written)
+        adopted.append(tenant)
+
     one = definition("calms", "Calm", group="calm.example.com")
+    monkeypatch.setattr(Catalogs, "adopt", note_adopted)
     await define(api, one)
+    await eventually(partial(_has, adopted, 1))  # it replaces the catalog, which is held on to from here on
     path = "/apis/calm.example.com/v1/namespaces/default/calms"
     (await api.get(path)).ok()
     monkeypatch.setattr(Catalogs, "for_resource", first_catalog)
