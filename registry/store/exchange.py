@@ -131,7 +131,8 @@ class Exchange:
         self._result: pq.abc.PGresult | None = None
         self._deadline = inf
         self._limit_seconds = inf
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
+        self._timer_at = inf
 
     async def call(
         self,
@@ -265,16 +266,16 @@ class Exchange:
     def _wait(self, done: Done, deadline: float) -> None:
         self._done, self._deadline = done, deadline
         self._attach()
-        if self._timer is not None and self._timer.when() > deadline:
-            self._timer.cancel()
-            self._timer = None
-        if self._timer is None:
+        if self._timer is None or self._timer_at > deadline:
             self._set_timer()
         self._flush()
 
     def _set_timer(self) -> None:
-        when = min(self._deadline, self._loop.time() + _POLL_SECONDS)
-        self._timer = contextvars.Context().run(self._loop.call_at, when, self._poll)
+        if self._timer is not None:
+            self._timer.cancel()
+        # The handle does not say when: uvloop has no TimerHandle for what is due within half a millisecond.
+        self._timer_at = min(self._deadline, self._loop.time() + _POLL_SECONDS)
+        self._timer = contextvars.Context().run(self._loop.call_at, self._timer_at, self._poll)
 
     def _attach(self) -> None:
         if self._socket is None:

@@ -11,6 +11,9 @@ from typing import Any
 import pytest
 
 from registry.aggregation.availability import PASSED
+from registry.aggregation.model import APIServer, ServiceReference
+from registry.controllers.api_services.checks import FIRST_RETRY_SECONDS, ServerCheck
+from registry.tasks import cancel
 from tests.aggregation.backend import (
     BASE,
     GROUP,
@@ -28,6 +31,7 @@ from tests.aggregation.backend import (
 from tests.aggregation.objects import PATH, api_service
 from tests.api.client import Client, eventually
 from tests.application import serving, shares_application, shares_tenant
+from tests.http.loops import on_asyncio, on_uvloop
 
 SERVICES = "/api/v1/namespaces/kube-system/services"
 
@@ -211,6 +215,26 @@ async def test_types_of_services(api: Client, kind: str, port: int, reason: str,
     assert found["reason"] == reason
     assert message in found["message"]
     await _delete(api, f"{PATH}/{name}")
+
+
+@pytest.mark.parametrize("run", [on_asyncio, on_uvloop])
+def test_a_check_is_hurried_just_before_it_begins(run: Callable[[Any], None]) -> None:
+    """Then uvloop returns a handle that does not say when it is due."""
+    checked = []
+
+    async def check(which: ServerCheck) -> bool:
+        checked.append(which.server)
+        return True
+
+    async def hurry() -> None:
+        server = APIServer(GROUP, "v1", ServiceReference("kube-system", "metrics", 443), "", False, 100, 15)
+        checks = ServerCheck(server, check, NEVER)
+        checks.hurry(FIRST_RETRY_SECONDS)
+        await checks.wait(checks.checked, 30)
+        await cancel(checks.close())
+
+    run(hurry)
+    assert len(checked) == 1
 
 
 async def _delete(client: Client, path: str) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -11,10 +13,12 @@ from registry.flowcontrol import rounds
 from registry.store import change_log
 from registry.store.errors import RevisionExpired, TenantNotFound, Unavailable
 from registry.store.feed import feed, signals, subscription
+from registry.store.feed.subscription import Subscription
 from registry.store.store import Store
 from registry.store.types import ChangeType, DomainId, ResourceName, Tenant, TenantName
 from registry.tasks import running
 from tests.databases import open_store
+from tests.http.loops import on_asyncio, on_uvloop
 from tests.store.writes import (
     ACTOR,
     GADGETS,
@@ -216,6 +220,28 @@ async def test_a_reader_that_gives_up_waiting_loses_nothing(store: Store, tenant
         await write
     seen += [c.revision for c in await changes_up_to(watch, 20)]
     assert seen == list(range(1, 21))
+
+
+@pytest.mark.parametrize("run", [on_asyncio, on_uvloop])
+def test_a_reader_waits_again_just_before_its_time_is_over(run: Callable[[Any], None], database_url: str) -> None:
+    """Then uvloop returns a handle that does not say when it is due. The watch ended with an AttributeError."""
+
+    async def wait_twice(watch: Subscription) -> None:
+        assert (await watch.next_batch(0.0001)).changes == ()
+        assert (await watch.next_batch(0.01)).changes == ()
+
+    async def wake_between() -> None:
+        async with open_store(database_url) as store:
+            tenant = await store.create_tenant(TenantName("twice"))
+            watch = await store.subscribe(tenant, WIDGETS)
+            await watch.next_batch(0.01)
+            for _ in range(100):
+                waiting = asyncio.create_task(wait_twice(watch))
+                await asyncio.sleep(0)
+                watch.wake()
+                await waiting
+
+    run(wake_between)
 
 
 async def test_changes_of_other_processes_are_delivered(

@@ -41,7 +41,8 @@ class ServerCheck:
         self._began_at = self._restarted_at = -math.inf
         self._again = False
         self._task: asyncio.Task[None] | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
+        self._begins_at = 0.0
         self._schedule(0.0)
 
     def wake(self) -> None:
@@ -67,8 +68,7 @@ class ServerCheck:
     def hurry(self, seconds: float) -> None:
         """Makes the next check begin within `seconds`."""
         if self._task is None and self._timer is not None:
-            left = self._timer.when() - asyncio.get_running_loop().time()
-            self._schedule(min(left, seconds))
+            self._schedule(min(self._begins_at - time.monotonic(), seconds))
 
     def close(self) -> asyncio.Task[None] | None:
         """Ends the checks; returns the one that is being cancelled."""
@@ -91,7 +91,9 @@ class ServerCheck:
         if self._timer is not None:
             self._timer.cancel()
         pause = self._began_at + PAUSE_SECONDS - time.monotonic()
-        self._timer = asyncio.get_running_loop().call_later(max(seconds, pause, 0.0), self._begin)
+        delay = max(seconds, pause, 0.0)
+        self._begins_at = time.monotonic() + delay
+        self._timer = asyncio.get_running_loop().call_later(delay, self._begin)
 
     def _begin(self) -> None:
         self._timer = None

@@ -40,7 +40,8 @@ class Subscription:
 
     __slots__ = (
         "_deadline", "_error", "_feed", "_held", "_left", "_live", "_most_bytes", "_pool", "_queue", "_queued",
-        "_queued_bytes", "_sealing", "_timer", "_waiter", "_wake_reader", "_woken", "position", "resource", "tenant",
+        "_queued_bytes", "_sealing", "_timer", "_timer_at", "_waiter", "_wake_reader", "_woken", "position", "resource",
+        "tenant",
     )  # fmt: skip
 
     def __init__(
@@ -75,7 +76,8 @@ class Subscription:
         self._wake_reader = wake_reader
         # Until when the reader waits. The timer may be due earlier: it is not moved for each wait.
         self._deadline = math.inf
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
+        self._timer_at = math.inf
         self._error: StoreError | None = None
         self._sealing = sealing
         # What the reader is about to get: if it is cancelled while that is decrypted, it is returned by the next call.
@@ -245,17 +247,18 @@ class Subscription:
         assert self._waiter is None, "a subscription has one reader"
         self._waiter = loop.create_future()
         self._deadline = math.inf if deadline is None else deadline
-        if deadline is not None and (self._timer is None or self._timer.when() > deadline):
+        if self._deadline < self._timer_at:
             self._set_timer(loop)
         return self._waiter
 
     def _set_timer(self, loop: asyncio.AbstractEventLoop) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = loop.call_at(self._deadline, self._look_at_deadline)
+        # The handle does not say when: uvloop has no TimerHandle for what is due within half a millisecond.
+        self._timer, self._timer_at = loop.call_at(self._deadline, self._look_at_deadline), self._deadline
 
     def _look_at_deadline(self) -> None:
-        self._timer = None
+        self._timer, self._timer_at = None, math.inf
         if self._waiter is None:
             return
         loop = self._waiter.get_loop()
