@@ -20,7 +20,7 @@ from registry.api.request import Backend
 from registry.authorization.tenants import INITIAL_NAMESPACES
 from registry.controllers.reporting import ReportingController
 from registry.http.app import create_app
-from registry.settings import Settings
+from registry.settings.declarations import Settings
 from tests.api.client import Client, eventually
 from tests.api.widgets import WIDGETS, define, widgets_definition
 from tests.databases import temporary_database

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from registry.settings import markdown
+from registry.settings.loading import markdown
 from tests.scheduling import FIRST, TOGETHER
 
 ROOT = Path(__file__).resolve().parents[1]

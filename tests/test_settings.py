@@ -5,17 +5,9 @@ from typing import Any
 
 import pytest
 
-from registry import settings
 from registry.cli.root import parser
-from registry.settings import (
-    ENVIRONMENT_PREFIX,
-    Settings,
-    SettingsError,
-    declarations,
-    find_misspelled,
-    load,
-    to_environment,
-)
+from registry.settings.declarations import ENVIRONMENT_PREFIX, Settings, SettingsError, declarations
+from registry.settings.loading import find_misspelled, load, markdown, to_environment
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "settings.md"
 
@@ -31,7 +23,7 @@ def test_help_lists_every_setting(name: str) -> None:
 
 
 def test_the_page_of_settings_is_up_to_date() -> None:
-    assert DOCUMENT.read_text() == settings.markdown(), "run `make docs`"
+    assert DOCUMENT.read_text() == markdown(), "run `make docs`"
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from registry.audit import policy
 from registry.audit.sinks import LogFile, Sinks, Write, with_retries
 from registry.files import stamp_of
-from registry.settings import Settings
+from registry.settings.declarations import Settings
 from registry.store import audit as table
 from registry.store.connection import Pool
 from registry.store.errors import StoreError

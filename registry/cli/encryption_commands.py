@@ -10,7 +10,8 @@ from registry.cli.errors import CommandError
 from registry.cli.progress import ProgressBar
 from registry.cli.servers import database_url
 from registry.http.encryption import KEYS_VARIABLE, encryption_of
-from registry.settings import Settings, SettingsError, load
+from registry.settings.declarations import Settings, SettingsError
+from registry.settings.loading import load
 from registry.store.connection import Pool
 from registry.store.encryption import master_keys, resealing
 from registry.store.encryption.master_keys import MasterKeyError

@@ -12,7 +12,7 @@ import yaml
 
 from registry.cli.errors import describe
 from registry.files import write_private
-from registry.settings import WILDCARD_HOSTS, Settings, SettingsError
+from registry.settings.declarations import WILDCARD_HOSTS, Settings, SettingsError
 
 # 256 bits cannot be guessed, so a fast hash is enough for comparison.
 TOKEN_BYTES = 32

@@ -12,7 +12,8 @@ from registry.cli import kubeconfig as made
 from registry.cli.api_client import ApiClient
 from registry.cli.errors import CommandError
 from registry.cli.servers import other_servers, print_data_dir
-from registry.settings import ADDRESS, CLIENT, Settings, add_flags, any_set, load
+from registry.settings.declarations import Settings
+from registry.settings.loading import ADDRESS, CLIENT, add_flags, any_set, load
 
 
 class Platform(NamedTuple):

@@ -130,7 +130,7 @@ def _run(command: Callable[[dict[str, Any]], int], typed: dict[str, Any]) -> int
 def _message(problem: Exception) -> str | None:
     """Returns the line for the user; None for an internal error. Only modules that are loaded can have raised."""
     from registry.cli.errors import CommandError, is_unmigrated
-    from registry.settings import SettingsError
+    from registry.settings.declarations import SettingsError
 
     if "psycopg" in sys.modules and is_unmigrated(problem):
         return "the database does not have the tables of this version: run `registry migrate up`"
@@ -167,6 +167,6 @@ def _worker(typed: dict[str, Any]) -> int:
 
     gc.disable()  # as in serve.py
     from registry.cli.server_process import work
-    from registry.settings import load
+    from registry.settings.loading import load
 
     return work(load({}, os.environ), **typed)

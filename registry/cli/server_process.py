@@ -32,7 +32,8 @@ from registry.postgres.config import DEFAULT_PORT, LOOPBACK
 from registry.postgres.folder import EmbeddedPostgresError, running_url
 from registry.postgres.priority import ReportPriorities
 from registry.postgres.server import EmbeddedPostgres
-from registry.settings import WILDCARD_HOSTS, Settings, SettingsError, default_data_dir
+from registry.settings.declarations import WILDCARD_HOSTS, Settings, SettingsError
+from registry.settings.loading import default_data_dir
 
 logger = logging.getLogger(__name__)
 

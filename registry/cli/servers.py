@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from registry.cli.errors import CommandError
-from registry.settings import Settings, default_data_dir
+from registry.settings.declarations import Settings
+from registry.settings.loading import default_data_dir
 
 DATA_DIR_VARIABLE: Final = "REGISTRY_DATA_DIR"
 

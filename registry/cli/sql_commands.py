@@ -14,7 +14,8 @@ import psycopg
 
 from registry.cli.errors import describe
 from registry.postgres.config import LOOPBACK
-from registry.settings import WILDCARD_HOSTS, Settings, SettingsError, load
+from registry.settings.declarations import WILDCARD_HOSTS, Settings, SettingsError
+from registry.settings.loading import load
 from registry.store.reporting.logins import LoginError, LoginSpec
 from registry.store.reporting.setup import OWN_SCHEMA
 

@@ -15,7 +15,7 @@ from registry.cli.commands.tenants import print_tenants
 from registry.cli.commands.usage import TENANTS
 from registry.cli.errors import CommandError, RequestRefused
 from registry.cli.platform import Platform, open_platform
-from registry.settings import CLIENT
+from registry.settings.loading import CLIENT
 
 _WAIT_SECONDS: Final = 0.5
 

@@ -17,7 +17,8 @@ from registry.cli.errors import CommandError
 from registry.cli.servers import database_url
 from registry.cli.table import print_table
 from registry.http.encryption import encryption_of
-from registry.settings import Settings, SettingsError, load
+from registry.settings.declarations import Settings, SettingsError
+from registry.settings.loading import load
 from registry.store.errors import StoreError
 from registry.store.store import Store
 from registry.store.tokens import StoredToken

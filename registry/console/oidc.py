@@ -27,7 +27,7 @@ from registry.authentication.oidc.configuration import BadConfiguration, Issuer,
 from registry.authentication.oidc.provider import ISSUER_LIMITS
 from registry.codec.model import DecodeError
 from registry.files import Stamp, stamp_of
-from registry.settings import Settings
+from registry.settings.declarations import Settings
 from registry.webhooks.answers import decode_bounded_json
 from registry.webhooks.connection import Origin, Unreachable
 from registry.webhooks.egress import EgressPolicy

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from registry.http.composition import serving
 from registry.http.serving.stopping import Stopping
-from registry.settings import Settings
+from registry.settings.declarations import Settings
 from registry.store.errors import StoreError
 
 

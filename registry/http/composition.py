@@ -60,7 +60,7 @@ from registry.http.middleware.aggregation import Aggregation
 from registry.http.negotiation import serve_cbor
 from registry.http.serving.server import root_certificates
 from registry.http.serving.stopping import Stopping
-from registry.settings import Settings, SettingsError
+from registry.settings.declarations import Settings, SettingsError
 from registry.store.store import Store
 from registry.tasks import running
 from registry.webhooks.client import WebhookClient

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from registry.settings import Settings, SettingsError
+from registry.settings.declarations import Settings, SettingsError
 from registry.store.connection import Pool
 from registry.store.encryption import master_keys, resealing
 from registry.store.encryption.master_keys import MasterKeyError

@@ -53,7 +53,7 @@ from registry.http.middleware.tenant_limits import TenantLimitsMiddleware
 from registry.http.middleware.tracing import TracingMiddleware
 from registry.http.routes import router
 from registry.http.serving.stopping import Stopping
-from registry.settings import Settings
+from registry.settings.declarations import Settings
 
 
 def handler_chain(

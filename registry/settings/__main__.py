@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from registry.settings import markdown
+from registry.settings.loading import markdown
 
 print(markdown(), end="")

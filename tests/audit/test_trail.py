@@ -16,7 +16,7 @@ import pytest
 from registry.audit import log as audited
 from registry.audit.sinks import LOST, LogFile, Sinks, line_of, with_retries
 from registry.codec.protobuf.envelope import encode_object
-from registry.settings import Settings, SettingsError
+from registry.settings.declarations import Settings, SettingsError
 from registry.store.errors import Unavailable, ValueRefused
 from tests.api.client import eventually
 from tests.api.widgets import GROUP, WIDGETS, define, definition, widget

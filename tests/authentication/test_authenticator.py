@@ -11,7 +11,8 @@ import pytest
 from registry.authentication.authenticator import Anonymous, Authentication, Identified, Rejected, Unauthenticated
 from registry.authentication.user import User
 from registry.caches import ExpiringCache
-from registry.settings import SettingsError, load
+from registry.settings.declarations import SettingsError
+from registry.settings.loading import load
 from tests.application import serving
 
 

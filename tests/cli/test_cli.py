@@ -20,7 +20,8 @@ import pytest
 from registry import __version__
 from registry.cli.root import COMMANDS, parser
 from registry.postgres.folder import running_url
-from registry.settings import CLIENT, DATABASE, ENCRYPTED_DATABASE, OWN_DATABASE, declarations, markdown
+from registry.settings.declarations import declarations
+from registry.settings.loading import CLIENT, DATABASE, ENCRYPTED_DATABASE, OWN_DATABASE, markdown
 from tests.folders import data_folder
 from tests.processes import ROOT, environment, refusal, registry, wait_until
 from tests.running import RunningServer, running_server

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from registry.cli import server_process
-from registry.settings import Settings
+from registry.settings.declarations import Settings
 
 
 @pytest.mark.parametrize(

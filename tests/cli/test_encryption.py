@@ -13,7 +13,7 @@ import pytest
 from registry.cli import root as cli
 from registry.cli.commands import encryption as commands
 from registry.http import encryption
-from registry.settings import Settings, SettingsError
+from registry.settings.declarations import Settings, SettingsError
 from registry.store.encryption import resealing
 from registry.store.errors import Unreadable
 from tests.application import serving

@@ -18,7 +18,7 @@ import pytest
 from registry.cli import root as cli
 from registry.http import encryption
 from registry.postgres.folder import running_url
-from registry.settings import Settings, SettingsError
+from registry.settings.declarations import Settings, SettingsError
 from registry.store.encryption import master_keys
 from tests.folders import data_folder
 from tests.running import RunningServer, prepare_postgres, running_server, start_server

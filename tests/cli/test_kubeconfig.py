@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from registry.cli.kubeconfig import ensure_admin_token, kubeconfig, server_url, with_tenant, write_kubeconfig
-from registry.settings import Settings, SettingsError
+from registry.settings.declarations import Settings, SettingsError
 
 
 def test_the_token_is_created_once_and_private(tmp_path: Path) -> None:

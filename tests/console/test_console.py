@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from registry.console.app import STATIC
-from registry.settings import Settings, SettingsError
+from registry.settings.declarations import Settings, SettingsError
 from tests.api.client import Client
 from tests.application import serving
 

@@ -21,7 +21,7 @@ from registry.http.middleware.errors import ErrorsMiddleware
 from registry.http.middleware.request_info import RequestInfoMiddleware
 from registry.http.serving.protocol import Protocol
 from registry.http.serving.tls import ensure_certificates, server_context
-from registry.settings import Settings
+from registry.settings.declarations import Settings
 from tests.api.client import eventually
 from tests.http.acceptors import accepting
 from tests.http.streams import hello

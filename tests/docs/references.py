@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from registry.cli.root import parser
-from registry.settings import declarations
+from registry.settings.declarations import declarations
 from tests.docs.pages import ROOT
 
 

@@ -14,7 +14,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from registry.http.serving.stopping import Stopping
-from registry.settings import Settings
+from registry.settings.declarations import Settings
 
 
 def broken(_settings: Settings) -> Starlette:

@@ -8,7 +8,7 @@ from pathlib import Path
 from registry import logs
 from registry.http.serving.server import ServeError, bind
 from registry.http.serving.supervisor import Supervisor
-from registry.settings import Settings
+from registry.settings.declarations import Settings
 
 
 def main(application: str, workers: int) -> int:

@@ -12,7 +12,8 @@ import pytest
 from registry.http.serving import backlog, timed_protocol
 from registry.http.serving.server import security_headers
 from registry.http.serving.tls import ensure_certificates, server_context
-from registry.settings import Settings, SettingsError, load
+from registry.settings.declarations import Settings, SettingsError
+from registry.settings.loading import load
 from tests.http.streams import POST, SECOND, answer, connection, ended
 
 AMBIGUOUS: dict[str, bytes] = {

@@ -18,7 +18,7 @@ from registry.authentication.x509 import user_of_connection
 from registry.http.serving import server as module
 from registry.http.serving.server import Server, bind
 from registry.http.serving.tls import Certificates, ensure_certificates
-from registry.settings import Settings
+from registry.settings.declarations import Settings
 from tests.api.client import eventually
 from tests.authentication.authority import CN, Authority
 from tests.http.applications import application

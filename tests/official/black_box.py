@@ -23,7 +23,7 @@ from typing import Any, Final
 import psycopg
 
 from registry.cli.servers import database_url
-from registry.settings import load
+from registry.settings.loading import load
 from tests.running import RunningServer
 
 FOLDER: Final = Path(os.environ.get("REGISTRY_TEST_OFFICIAL_SUITES") or "/nonexistent")

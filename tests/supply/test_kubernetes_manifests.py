@@ -8,7 +8,7 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
-from registry.settings import declarations
+from registry.settings.declarations import declarations
 from tests.clients.libraries import library
 from tests.docs.pages import ROOT
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any, Final
 
-from registry.settings import ENCRYPTED_DATABASE, add_flags
+from registry.settings.loading import ENCRYPTED_DATABASE, add_flags
 
 KEYS: Final = (*ENCRYPTED_DATABASE, "encrypt_resources")
 

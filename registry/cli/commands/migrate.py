@@ -7,7 +7,8 @@ import os
 from typing import Any
 
 from registry.cli.errors import CommandError
-from registry.settings import OWN_DATABASE, SettingsError, add_flags, load
+from registry.settings.declarations import SettingsError
+from registry.settings.loading import OWN_DATABASE, add_flags, load
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -8,7 +8,7 @@ import shutil
 from typing import Any
 
 from registry.cli.servers import database_url
-from registry.settings import DATABASE, add_flags, load
+from registry.settings.loading import DATABASE, add_flags, load
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

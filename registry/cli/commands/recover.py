@@ -6,7 +6,7 @@ import argparse
 import os
 from typing import Any
 
-from registry.settings import OWN_DATABASE, add_flags, load
+from registry.settings.loading import OWN_DATABASE, add_flags, load
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -8,7 +8,7 @@ import os
 import sys
 from typing import Any
 
-from registry.settings import add_flags, find_misspelled, load
+from registry.settings.loading import add_flags, find_misspelled, load
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from registry.settings import OWN_DATABASE, add_flags, whole_number
+from registry.settings.loading import OWN_DATABASE, add_flags
+from registry.settings.values import whole_number
 from registry.store.reporting.login_limits import CONNECTIONS, TIMEOUT_SECONDS
 
 

@@ -6,7 +6,7 @@ import argparse
 import os
 from typing import Any, Final
 
-from registry.settings import DATABASE, ENCRYPTED_DATABASE, add_flags
+from registry.settings.loading import DATABASE, ENCRYPTED_DATABASE, add_flags
 
 DEFAULT_LIFETIME: Final = "90d"
 

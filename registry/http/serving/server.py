@@ -29,7 +29,7 @@ from registry.http.serving.acceptor import Acceptor, most_connections
 from registry.http.serving.connection_shares import ConnectionShares, ConnectionSlot
 from registry.http.serving.protocol import Protocol
 from registry.http.serving.tls import TlsFiles
-from registry.settings import Settings
+from registry.settings.declarations import Settings
 
 logger = logging.getLogger(__name__)
 

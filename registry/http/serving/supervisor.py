@@ -20,7 +20,8 @@ from dataclasses import dataclass, field
 from types import FrameType
 
 from registry.http.serving.server import APPLICATION, STOP_SIGNALS, ServeError, duplicate_listener
-from registry.settings import Settings, to_environment
+from registry.settings.declarations import Settings
+from registry.settings.loading import to_environment
 
 logger = logging.getLogger(__name__)
 

@@ -26,7 +26,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from registry.certificates import certificate_pem, issue_authority, issue_certificate, key_pem
 from registry.files import Stamp, stamp_of, write_private
 from registry.flowcontrol.key_exchange import allow_cheap_key_exchanges
-from registry.settings import WILDCARD_HOSTS
+from registry.settings.declarations import WILDCARD_HOSTS
 
 CA_LIFETIME = datetime.timedelta(days=3650)
 # Clients (Apple's among them) refuse server certificates of more than 398 days.
