@@ -6,6 +6,7 @@ isolated from each other.
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import importlib.util
 import os
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import hypothesis
 import pytest
+import uvloop
 
 from registry.flowcontrol import allocator
 from tests.databases import temporary_database, temporary_roles
@@ -42,6 +44,11 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.register_profile("explore", print_blob=True)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
+
+
+def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """Coroutines run on the event loop that serves, some of whose handles and transports are not of asyncio's classes."""
+    return {"uvloop": uvloop.new_event_loop}
 
 
 @pytest.fixture(scope="session")
