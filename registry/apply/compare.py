@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from registry.apply.fieldsets import FieldSet, union
-from registry.apply.owned import Untypable, added_fields, added_items, added_members, item_element, member
+from registry.apply.fieldsets import FieldSet
+from registry.apply.owned import Untypable, added_fields, fields_within, item_element, member
 from registry.apply.types import UNTYPED, Items, MergeType
 from registry.apply.values import equal
 from registry.schema.model import Json
@@ -91,10 +91,10 @@ def _changes(old: Json, new: Json, node: MergeType) -> FieldChanges | None:
 def _changes_of_kind(old: Json, new: Json, node: MergeType) -> FieldChanges | None:
     """The same where a value has changed its kind (scalar, list or map)."""
     try:
-        before = _inside(old, node)
+        before = fields_within(old, node)
     except Untypable:
-        before = _inside(old, UNTYPED)
-    after = _inside(new, node)
+        before = fields_within(old, UNTYPED)
+    after = fields_within(new, node)
     if (old is None and after) or (new is None and before):
         return FieldChanges(after, before)
     if not before and not after:
@@ -119,22 +119,6 @@ def _removed_fields(value: Json, node: MergeType) -> FieldSet:
         return added_fields(value, node)
     except Untypable:
         return added_fields(value, UNTYPED)
-
-
-def _inside(value: Json, node: MergeType) -> FieldSet:
-    """The fields within a value that are owned separately."""
-    kind = type(value)
-    if kind is dict:
-        if not node.is_map:
-            raise Untypable("unexpected map")
-        return {} if node.map_atomic else added_members(value, node)
-    if kind is list:
-        if not node.is_list:
-            raise Untypable("unexpected list")
-        return {} if node.items is Items.ATOMIC else added_items(value, node)
-    if kind not in node.accepts:
-        raise Untypable(f"unexpected {kind.__name__}")
-    return {}
 
 
 def _item_changes(old: list[Json], new: list[Json], node: MergeType) -> FieldChanges:
@@ -178,8 +162,3 @@ def _by_element(items: list[Json], node: MergeType) -> dict[str, list[Json]]:
     for item in items:
         result.setdefault(item_element(item, node), []).append(item)
     return result
-
-
-def changed_fields(diff: FieldChanges) -> FieldSet:
-    """All fields that changed in any way: other updaters lose them."""
-    return union(diff.changed, diff.removed)

@@ -21,7 +21,7 @@ from typing import Any
 
 from registry.apply.applying import Apply, apply_to
 from registry.apply.compare import changes
-from registry.apply.errors import ApplyError, Conflicts, InvalidApply
+from registry.apply.errors import ApplyError, Conflicts
 from registry.apply.fieldsets import FieldSet, difference, has, union
 from registry.apply.kind import NOBODYS, OwnershipKind
 from registry.apply.managed import (
@@ -36,14 +36,7 @@ from registry.apply.managed import (
     read_stored,
     updater,
 )
-from registry.apply.objects import (
-    Object,
-    entries_of,
-    group_version_kind,
-    require_unmanaged,
-    with_managed,
-    without_managed,
-)
+from registry.apply.objects import Object, check_applied, entries_of, with_managed, without_managed
 from registry.apply.owned import Untypable, field_set, reconcile_fields
 from registry.apply.types import MergeType
 from registry.apply.validate import validate
@@ -121,7 +114,7 @@ class FieldManager:
 
         On a create `live` is None. Raises InvalidApply, TypedError or Conflicts.
         """
-        self._check(applied, api_version)
+        check_applied(applied, api_version, self.kind)
         base = {"apiVersion": api_version, "kind": self.kind} if live is None else without_managed(live)
         managed = {} if live is None else read_stored(entries_of(live))
         if live is not None and not managed:
@@ -178,11 +171,6 @@ class FieldManager:
             result[me] = Owner(api_version, mine if before is None else union(mine, before.fields), now)
         cap(result)
         return result
-
-    def _check(self, applied: Object, api_version: str) -> None:
-        if applied.get("apiVersion") != api_version or applied.get("kind") != self.kind:
-            raise InvalidApply(f"invalid object type: {group_version_kind(applied)}")
-        require_unmanaged(applied)
 
     def _before_first_apply(self, base: Object, api_version: str, now: str, subresource: str) -> Managed:
         """For an object without owners: its fields belong to one common manager, "before-first-apply"."""

@@ -19,12 +19,14 @@ def entries_of(value: Object) -> list[Object] | None:
     return metadata.get("managedFields") if metadata else None
 
 
-def require_unmanaged(applied: Object) -> None:
-    """Raises InvalidApply if a configuration has managedFields.
+def check_applied(applied: Object, api_version: str, kind: str) -> None:
+    """Raises InvalidApply if a configuration is of another kind, or has managedFields.
 
     Entries that cannot be read count as none, and the validation against the type refuses most of them
     (apimachinery pkg/apis/meta/v1/unstructured/unstructured.go, GetManagedFields).
     """
+    if applied.get("apiVersion") != api_version or applied.get("kind") != kind:
+        raise InvalidApply(f"invalid object type: {group_version_kind(applied)}")
     metadata = applied.get("metadata")
     entries = metadata.get("managedFields") if isinstance(metadata, dict) else None
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):

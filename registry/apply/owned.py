@@ -76,23 +76,25 @@ def added_fields(value: Json, node: MergeType) -> FieldSet:
             raise Untypable("unexpected map")
         if not value or node.map_atomic:
             return LEAF
-        return _add_members({".": LEAF}, value, node)
+        return _member_fields(value, node)
     if kind is list:
         if not node.is_list:
             raise Untypable("unexpected list")
         if not value or node.items is Items.ATOMIC:
             return LEAF
-        return _add_items({".": LEAF}, value, node)
+        return _item_fields(value, node)
     if kind not in node.accepts:
         raise Untypable(f"unexpected {kind.__name__}")
     return LEAF
 
 
-def added_members(value: dict[str, Json], node: MergeType) -> FieldSet:
-    return _add_members({}, value, node)
+def fields_within(value: Json, node: MergeType) -> FieldSet:
+    """The fields in a value that are owned separately."""
+    return {element: below for element, below in added_fields(value, node).items() if element != "."}
 
 
-def _add_members(result: FieldSet, value: dict[str, Json], node: MergeType) -> FieldSet:
+def _member_fields(value: dict[str, Json], node: MergeType) -> FieldSet:
+    result: FieldSet = {".": LEAF}
     fields = node.fields
     for name, part in value.items():
         element, type_, accepts = fields.get(name) or member(name, node)
@@ -100,18 +102,15 @@ def _add_members(result: FieldSet, value: dict[str, Json], node: MergeType) -> F
         if kind in accepts:
             result[element] = LEAF
         elif kind is dict and part and type_.is_map and not type_.map_atomic:  # as added_fields, without its call
-            result[element] = _add_members({".": LEAF}, part, type_)
+            result[element] = _member_fields(part, type_)
         else:
             result[element] = added_fields(part, type_)
     return result
 
 
-def added_items(value: list[Json], node: MergeType) -> FieldSet:
+def _item_fields(value: list[Json], node: MergeType) -> FieldSet:
     """Duplicate items are owned as a whole, since it is ambiguous which one is meant."""
-    return _add_items({}, value, node)
-
-
-def _add_items(result: FieldSet, value: list[Json], node: MergeType) -> FieldSet:
+    result: FieldSet = {".": LEAF}
     item_type = node.item
     assert item_type is not None
     accepts = item_type.accepts
@@ -121,7 +120,7 @@ def _add_items(result: FieldSet, value: list[Json], node: MergeType) -> FieldSet
         if element in result or kind in accepts:
             result[element] = LEAF
         elif kind is dict and item and item_type.is_map and not item_type.map_atomic:
-            result[element] = _add_members({".": LEAF}, item, item_type)
+            result[element] = _member_fields(item, item_type)
         else:
             result[element] = added_fields(item, item_type)
     return result

@@ -15,11 +15,11 @@ import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from registry.apply.errors import Conflict, Conflicts, InvalidApply, TypedError
+from registry.apply.errors import Conflict, Conflicts, TypedError
 from registry.apply.fieldsets import difference, has, single
 from registry.apply.managed import Managed, Manager, Owner, encode, read_stored, updater
 from registry.apply.managed_fields import FieldManager
-from registry.apply.objects import Object, display_name, entries_of, group_version_kind, require_unmanaged, with_managed
+from registry.apply.objects import Object, check_applied, display_name, entries_of, with_managed
 from registry.apply.types import SCALE
 from registry.apply.validate import errors_text, validate
 from registry.apply.values import equal
@@ -84,15 +84,14 @@ def apply_scale(
 
     `replicas_path` is the definition's path, for example `.spec.replicas`. Raises as FieldManager.apply does.
     """
-    if applied.get("apiVersion") != API_VERSION or applied.get("kind") != KIND:
-        raise InvalidApply(f"invalid object type: {group_version_kind(applied)}")
-    require_unmanaged(applied)
+    check_applied(applied, API_VERSION, KIND)
     mismatches = validate(applied, SCALE)
     if mismatches:
         raise TypedError(f"failed to create typed patch object ({display_name(applied)}): {errors_text(mismatches)}")
     spec = applied.get("spec") or {}
     parts = _parts(replicas_path)
-    configuration: Object = {"apiVersion": applier.api_version, "kind": fields.kind, "metadata": {"name": _name(live)}}
+    metadata = {"name": live["metadata"].get("name")}
+    configuration: Object = {"apiVersion": applier.api_version, "kind": fields.kind, "metadata": metadata}
     if spec.get("replicas") is not None:
         inner = configuration
         for part in parts[:-1]:
@@ -107,10 +106,6 @@ def apply_scale(
                 for conflict in error.conflicts
             ]
         ) from error
-
-
-def _name(live: Object) -> Json:
-    return live["metadata"].get("name")
 
 
 def _parts(path: str) -> list[str]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from registry.apply.fieldtexts import json_text
 from registry.codec.go_text import go_quote_all
@@ -42,6 +43,7 @@ class Items(enum.Enum):
     KEYED = "map"
 
 
+@dataclass(slots=True, eq=False)
 class MergeType:
     """One node. `fields` are the declared members: the name as a path element (`f:spec`), the type, what it accepts.
 
@@ -54,45 +56,27 @@ class MergeType:
     owned as a whole must be, where that is more than `item` says.
     """
 
-    __slots__ = (
-        "accepts",
-        "anything",
-        "checked",
-        "collapses",
-        "collapsing",
-        "element",
-        "exact",
-        "fields",
-        "is_list",
-        "is_map",
-        "item",
-        "items",
-        "key",
-        "keys",
-        "keys_text",
-        "map_atomic",
-        "scalar",
-    )
+    scalar: Scalar | None = None
+    accepts: frozenset[type] = field(init=False)
+    is_map: bool = False
+    map_atomic: bool = False
+    fields: dict[str, Field] = field(default_factory=dict)
+    element: MergeType | None = None
+    is_list: bool = False
+    items: Items = Items.ATOMIC
+    item: MergeType | None = None
+    checked: MergeType | None = None
+    keys: tuple[tuple[str, str, str | None], ...] = ()
+    # The name of the key and the beginning of its elements, if there is only one: `name` and `k:{"name":`.
+    key: tuple[str, str] | None = None
+    keys_text: str = "[]"
+    anything: bool = False
+    exact: bool = False
+    collapses: bool = False
+    collapsing: tuple[tuple[str, MergeType], ...] = ()
 
-    def __init__(self, scalar: Scalar | None = None) -> None:
-        self.scalar = scalar
-        self.accepts = _ACCEPTS[scalar]
-        self.is_map = False
-        self.map_atomic = False
-        self.fields: dict[str, Field] = {}
-        self.element: MergeType | None = None
-        self.is_list = False
-        self.items = Items.ATOMIC
-        self.item: MergeType | None = None
-        self.checked: MergeType | None = None
-        self.keys: tuple[tuple[str, str, str | None], ...] = ()
-        # The name of the key and the beginning of its elements, if there is only one: `name` and `k:{"name":`.
-        self.key: tuple[str, str] | None = None
-        self.keys_text = "[]"
-        self.anything = False
-        self.exact = False
-        self.collapses = False
-        self.collapsing: tuple[tuple[str, MergeType], ...] = ()
+    def __post_init__(self) -> None:
+        self.accepts = _ACCEPTS[self.scalar]
 
     def declare(self, members: Mapping[str, MergeType]) -> None:
         self.fields.update({name: (f"f:{name}", member, member.accepts) for name, member in members.items()})
@@ -127,8 +111,7 @@ _ACCEPTS: dict[Scalar | None, frozenset[type]] = {
 
 def _whole() -> MergeType:
     """Any value, owned as a whole."""
-    node = MergeType(Scalar.ANY)
-    node.is_map = node.map_atomic = node.is_list = node.anything = True
+    node = MergeType(Scalar.ANY, is_map=True, map_atomic=True, is_list=True, anything=True)
     node.element = node.item = node
     return node
 
@@ -137,10 +120,7 @@ def _untyped_node() -> MergeType:
     """Any value; maps are owned by member down to UNTYPED_DEPTH, lists as a whole."""
     node = WHOLE
     for _ in range(UNTYPED_DEPTH):
-        parent = MergeType(Scalar.ANY)
-        parent.is_map = parent.is_list = parent.anything = True
-        parent.element, parent.item = node, WHOLE
-        node = parent
+        node = MergeType(Scalar.ANY, is_map=True, element=node, is_list=True, item=WHOLE, anything=True)
     return node
 
 
@@ -224,16 +204,14 @@ def _map(
     strings: str = "", *, atomic: bool = False, element: MergeType | None = None, **others: MergeType
 ) -> MergeType:
     """`strings` are the names of the members that are strings."""
-    node = MergeType()
-    node.is_map, node.map_atomic, node.element = True, atomic, element
+    node = MergeType(is_map=True, map_atomic=atomic, element=element)
     node.declare({**dict.fromkeys(strings.split(), STRING), **others})
     return node.finish()
 
 
 def _list(items: Items, item: MergeType, keys: dict[str, Json] | None = None) -> MergeType:
     """`keys` of a keyed list come with their defaults; Go's empty string counts as one."""
-    node = MergeType()
-    node.is_list, node.items, node.item = True, items, item
+    node = MergeType(is_list=True, items=items, item=item)
     if keys:
         key_items(node, keys)
     return node.finish()
@@ -295,17 +273,14 @@ def _compile_go(go_type: GoType, keys: Mapping[str, str], known: dict[GoType, Me
         return node
     match go_type:
         case Struct(fields=fields):
-            node = known[go_type] = MergeType()
-            node.is_map = True
+            node = known[go_type] = MergeType(is_map=True)
             node.declare({field.name: _compile_go(field.type, keys, known) for field in fields})
             node.element = None if fields else UNTYPED
         case GoMap(element=element):
-            node = known[go_type] = MergeType()
-            node.is_map = True
+            node = known[go_type] = MergeType(is_map=True)
             node.element = _compile_go(element, keys, known)
         case GoSlice(element=element):
-            node = known[go_type] = MergeType()
-            node.is_list, node.items = True, Items.ATOMIC
+            node = known[go_type] = MergeType(is_list=True)
             node.item = _compile_go(element, keys, known)
             if go_type.go in keys:
                 key_items(node, {keys[go_type.go]: ""})

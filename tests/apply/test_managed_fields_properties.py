@@ -14,7 +14,7 @@ from registry.apply.fieldsets import difference, intersection, union
 from registry.apply.fieldtexts import paths, read
 from registry.apply.merge import merge
 from registry.apply.objects import is_unchanged
-from registry.apply.owned import added_members, field_set, with_named
+from registry.apply.owned import field_set, fields_within, with_named
 from registry.apply.validate import validate
 from tests.apply.schemas import V1, fields, spec_type, type_of, widget
 
@@ -110,7 +110,7 @@ def test_managers_keep_fields_when_another_applies_or_gives_up(mine: Any, first:
     kept = {entry["manager"]: entry["fieldsV1"] for entry in live["metadata"].get("managedFields", [])}.get("me", {})
     result = FIELDS.apply(live, widget(second), "b", V1, LATER, force=True)
     still = {entry["manager"]: entry["fieldsV1"] for entry in result["metadata"].get("managedFields", [])}.get("me", {})
-    here = added_members({"spec": result.get("spec") or {}}, type_of())
+    here = fields_within({"spec": result.get("spec") or {}}, type_of())
     # What I still own is there, and what I lost has another value now or is b's as a whole.
     assert not difference(still, with_named(here, type_of()))
     assert not difference(
@@ -140,12 +140,12 @@ def test_a_merge_has_the_fields_of_both_objects(live: Any, applied: Any) -> None
     assert (live, applied) == inputs
     assert validate({"spec": merged}, type_of()) == []
     assert not changes(merged, merge(merged, applied, SPEC), SPEC).changed
-    assert not difference(field_set(applied, SPEC), union(with_named(added_members(merged, SPEC), SPEC), {}))
+    assert not difference(field_set(applied, SPEC), union(with_named(fields_within(merged, SPEC), SPEC), {}))
 
 
 @given(specs)
 @settings(max_examples=40, deadline=None)
 def test_entries_round_trip(spec: Any) -> None:
-    for fields_ in (field_set(spec, SPEC), added_members(spec, SPEC)):
+    for fields_ in (field_set(spec, SPEC), fields_within(spec, SPEC)):
         assert read(fields_) == fields_
         assert len(list(paths(fields_))) == len(set(paths(fields_)))

@@ -10,9 +10,9 @@ from registry.apply.fieldsets import FieldSet
 from registry.apply.owned import (
     BadItem,
     Untypable,
-    added_members,
     declared_members,
     field_set,
+    fields_within,
     item_element,
     reconcile_fields,
     with_named,
@@ -92,7 +92,7 @@ def test_applied(spec: Any, expected: FieldSet) -> None:
     ],
 )
 def test_added(spec: Any, expected: FieldSet) -> None:
-    assert added_members(spec, spec_type()) == expected
+    assert fields_within(spec, spec_type()) == expected
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_added(spec: Any, expected: FieldSet) -> None:
 )
 def test_untypable(spec: Any) -> None:
     with pytest.raises(Untypable):
-        added_members(spec, spec_type())
+        fields_within(spec, spec_type())
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from typing import Any
 from registry.apply.errors import PatchInapplicable, PatchUndecodable, StrategicPatchError
 from registry.apply.patches.strategic_kinds import Fields, StrategicField, fields_of
 from registry.apply.validate import go_plain, go_text
-from registry.codec.go_text import json_type
+from registry.codec.go_text import go_type, json_type
 from registry.codec.sorting import sorted_by
 from registry.schema.model import Json
 
@@ -261,19 +261,9 @@ def _no_key(item: Object, key: str) -> StrategicPatchError:
     return StrategicPatchError(f"map: {go_plain(item)} does not contain declared merge key: {key}")
 
 
-_GO_TYPES = {
-    str: "string",
-    bool: "bool",
-    int: "int64",
-    float: "float64",
-    list: "[]interface {}",
-    dict: "map[string]interface {}",
-    type(None): "%!s(<nil>)",
-}
-
-
 def _wrong_type(expected: str, value: Json) -> StrategicPatchError:
-    return StrategicPatchError(f"expected a {expected}, but received a {_GO_TYPES[type(value)]}")
+    actual = "%!s(<nil>)" if value is None else go_type(value)
+    return StrategicPatchError(f"expected a {expected}, but received a {actual}")
 
 
 # -- order, as normalizeElementOrder and mergeSortedSlice make it

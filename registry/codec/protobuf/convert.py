@@ -208,20 +208,18 @@ def _fill_time(message: Any, text: str) -> None:
 
 
 def _read_time(message: Any) -> str | None:
-    return _moment(message) if message.ListFields() else None
-
-
-def _read_micro_time(message: Any) -> str | None:
-    text = _read_time(message)
-    return f"{text[:-1]}.{message.f2 // 1000:06d}Z" if text else None
-
-
-def _moment(message: Any) -> str:
+    if not message.ListFields():
+        return None
     try:
         moment = _EPOCH + datetime.timedelta(seconds=message.f1)
     except OverflowError as error:
         raise ProtoError("proto: time out of range") from error
     return moment.strftime("%Y-%m-%dT%H:%M:%S").zfill(19) + "Z"
+
+
+def _read_micro_time(message: Any) -> str | None:
+    text = _read_time(message)
+    return f"{text[:-1]}.{message.f2 // 1000:06d}Z" if text else None
 
 
 def _fill_raw(message: Any, value: Json) -> None:

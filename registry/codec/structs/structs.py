@@ -295,11 +295,6 @@ def zero_members(struct: Struct) -> dict[str, Any]:
     return {name: zero for name, zero in struct.encode({}).items() if name not in ("apiVersion", "kind", "metadata")}
 
 
-def deeper_than(value: Any, limit: int) -> bool:
-    """Whether JSON is nested more than `limit` levels deep. Does not recurse."""
-    return _survey(value, limit)[0]
-
-
 def _survey(value: Any, limit: int) -> tuple[bool, bool]:
     """Returns whether JSON is nested more than `limit` levels deep, and whether an object has members of the same name,
     if it is not that deep. Does not recurse."""

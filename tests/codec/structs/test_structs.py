@@ -9,7 +9,7 @@ from registry.codec.model import MAX_STRICT_ERRORS
 from registry.codec.structs.base import MAX_UNKNOWN_CHARACTERS, RepeatedField, StructDecodeError
 from registry.codec.structs.meta import TIME
 from registry.codec.structs.scalars import BOOL, BYTES, STRING
-from registry.codec.structs.structs import STRINGS, Field, GoMap, GoSlice, Pointer, Struct, decode, deeper_than, encode
+from registry.codec.structs.structs import STRINGS, Field, GoMap, GoSlice, Pointer, Struct, _survey, decode, encode
 
 Inner = Struct("Inner", (Field("name", STRING, required=True), Field("on", BOOL)))
 Outer = Struct(
@@ -69,7 +69,7 @@ def test_line_breaks_in_base64_are_ignored() -> None:
     ],
 )
 def test_depth(value: Any, limit: int, deeper: bool) -> None:
-    assert deeper_than(value, limit) is deeper
+    assert _survey(value, limit)[0] is deeper
 
 
 def test_unknown_fields_are_bounded() -> None:
