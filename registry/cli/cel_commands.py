@@ -15,7 +15,7 @@ from lark.exceptions import LarkError
 
 from registry.cel.checker.schema_types import Declared
 from registry.cel.common.times import Duration, Timestamp
-from registry.cel.common.values import EvalError, ListValue, MapValue, Uint, Value
+from registry.cel.common.values import EvalError, ListValue, MapValue, Uint, Value, elements
 from registry.cel.ext.table import PER_CALL_LIMIT
 from registry.cel.rules.check import RULE_COST_LIMIT, TOTAL_COST_LIMIT
 from registry.cel.rules.expressions import OLD_SELF, SELF
@@ -229,15 +229,11 @@ def _to_celpy(value: Value) -> Any:
         case Duration():
             return celtypes.DurationType(value.text())
         case list() | ListValue():
-            return celtypes.ListType([_to_celpy(item) for item in _elements(value)])
+            return celtypes.ListType([_to_celpy(item) for item in elements(value)])
         case MapValue():
             return celtypes.MapType({_to_celpy(key): _to_celpy(value.find(key)) for key in value.all_keys()})
         case _:
             raise ValueError("cel-python has no such values")
-
-
-def _elements(value: list[Value] | ListValue) -> list[Value]:
-    return value.elements() if isinstance(value, ListValue) else value
 
 
 def _line(error: BaseException) -> str:

@@ -42,7 +42,6 @@ def serve(settings: Settings, *, application: str = APPLICATION) -> int:
     """Serves until a signal ends it; returns the exit code."""
     logs.configure(settings.log_level, settings.log_format)
     try:
-        check_authentication(settings)
         verify(settings)
         # The port first: detecting that it is taken should not take as long as starting a database.
         listeners = server.bind(settings.host, settings.port, settings.workers)
@@ -93,6 +92,13 @@ def _import_early(application: str, settings: Settings) -> None:
 
 def verify(settings: Settings) -> None:
     """Raises SettingsError for files named in the settings that cannot be used."""
+    if settings.authentication_config is not None:
+        from registry.authentication.oidc.configuration import BadConfiguration, load_configuration
+
+        try:
+            load_configuration(settings.authentication_config, settings.service_account_issuer)
+        except BadConfiguration as error:
+            raise SettingsError(f"--authentication-config: {error}") from error
     encryption_of(settings, os.environ)
     try:
         tracing.check(os.environ)
@@ -222,17 +228,6 @@ def _run(settings: Settings, listeners: list[socket.socket], application: str, w
         gc.enable()
         gc.collect()
         Supervisor(settings, listeners, application=application, when_ready=welcome, when_stopping=stopping).run()
-
-
-def check_authentication(settings: Settings) -> None:
-    """Raises SettingsError for a file of external issuers that cannot be used."""
-    if settings.authentication_config is not None:
-        from registry.authentication.oidc.configuration import BadConfiguration, load_configuration
-
-        try:
-            load_configuration(settings.authentication_config, settings.service_account_issuer)
-        except BadConfiguration as error:
-            raise SettingsError(f"--authentication-config: {error}") from error
 
 
 def _notify_ready(parent: socket.socket) -> None:

@@ -7,7 +7,7 @@ import os
 import socket
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import parse_qs, quote, urlsplit
 
 import psycopg
@@ -16,12 +16,10 @@ from registry.cli.errors import describe
 from registry.postgres.config import LOOPBACK
 from registry.settings.declarations import WILDCARD_HOSTS, Settings, SettingsError
 from registry.settings.loading import load
+from registry.store.connection import Connection, Pool, connect
+from registry.store.reporting import logins as reporting_logins
 from registry.store.reporting.logins import LoginError, LoginSpec
 from registry.store.reporting.setup import OWN_SCHEMA
-
-if TYPE_CHECKING:
-    from registry.store.connection import Connection
-
 
 _OWN = "name tenant tenants all_tenants provider connections timeout password_file move".split()
 
@@ -47,8 +45,6 @@ def run(typed: dict[str, Any]) -> int:
 
 async def _grant(url: str, settings: Settings, typed: dict[str, Any]) -> None:
     from registry.controllers.reporting import reporting_of
-    from registry.store.connection import Pool, connect
-    from registry.store.reporting import logins as reporting_logins
     from registry.store.reporting.views import ReportingUnavailable
 
     spec = _login_spec(typed)
@@ -184,18 +180,12 @@ def options_for(url: str, tenant: str) -> str:
 
 
 async def _revoke(url: str, name: str) -> None:
-    from registry.store.connection import connect
-    from registry.store.reporting import logins as reporting_logins
-
     async with await connect(url, "sql") as connection:
         await reporting_logins.revoke(connection, name)
     print(f"{name} is withdrawn")
 
 
 async def _list(url: str) -> None:
-    from registry.store.connection import connect
-    from registry.store.reporting import logins as reporting_logins
-
     async with await connect(url, "sql") as connection:
         logins = await reporting_logins.logins(connection)
     print(f"{'NAME':<32} {'TENANTS':<32} {'CONNECTIONS':<12} {'TIMEOUT':<8} SINCE")

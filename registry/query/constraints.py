@@ -81,14 +81,14 @@ _FLIPPED: Final[Mapping[str, str]] = {
     ast.GREATER: ast.LESS,
     ast.GREATER_EQUALS: ast.LESS_EQUALS,
 }
-# The kinds of fields that are compared with constants of only one type.
-_TYPES: Final = {
-    FieldKind.STRING: TypeKind.STRING,
-    FieldKind.INTEGER: TypeKind.INT,
-    FieldKind.NUMBER: TypeKind.DOUBLE,
-    FieldKind.BOOLEAN: TypeKind.BOOL,
-    FieldKind.TIME: TypeKind.TIMESTAMP,
-    FieldKind.DURATION: TypeKind.DURATION,
+# The kinds of fields that are compared with constants of only one type: in CEL, and of its values in Python.
+_TYPES: Final[Mapping[FieldKind, tuple[TypeKind, type]]] = {
+    FieldKind.STRING: (TypeKind.STRING, str),
+    FieldKind.INTEGER: (TypeKind.INT, int),
+    FieldKind.NUMBER: (TypeKind.DOUBLE, float),
+    FieldKind.BOOLEAN: (TypeKind.BOOL, bool),
+    FieldKind.TIME: (TypeKind.TIMESTAMP, Timestamp),
+    FieldKind.DURATION: (TypeKind.DURATION, Duration),
 }
 _FIRST: Final = PRESENT
 _LAST: Final = successor(PRESENT)
@@ -281,11 +281,11 @@ class _ConstraintReader:
 
     def _constant(self, node: Expr, kind: FieldKind) -> Any:
         """Returns the value of an expression that does not depend on the object, in the field's type."""
-        wanted = _TYPES.get(kind)
+        types = _TYPES.get(kind)
         if kind is FieldKind.NUMBER and isinstance(node, Literal) and node.kind is NodeKind.INT:
             assert isinstance(node.value, int)
             return float(node.value) if abs(node.value) <= _EXACT else _NOTHING
-        if wanted is None or self._checked.types[node.id].kind is not wanted:
+        if types is None or self._checked.types[node.id].kind is not types[0]:
             return _NOTHING
         for below in ast.walk(node):
             if isinstance(below, Ident) and below.name.lstrip(".") != NOW and below.id not in self._checked.idents:
@@ -300,15 +300,7 @@ class _ConstraintReader:
             value = compile_program(alone, {NOW: None}).evaluate(self._now)
         except (EvalError, CostExceeded, BudgetExceeded, RecursionError):
             return _NOTHING
-        fits = {
-            FieldKind.STRING: str,
-            FieldKind.INTEGER: int,
-            FieldKind.NUMBER: float,
-            FieldKind.BOOLEAN: bool,
-            FieldKind.TIME: Timestamp,
-            FieldKind.DURATION: Duration,
-        }
-        return value if type(value) is fits[kind] and value == value else _NOTHING
+        return value if type(value) is types[1] and value == value else _NOTHING
 
 
 def _intersect_all(constraints: Sequence[Constraint]) -> tuple[Constraint, ...]:

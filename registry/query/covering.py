@@ -8,17 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
-from typing import Final
 
-from registry.query.constraints import MAX_POINTS, Constraint, Interval, Points
-from registry.query.encoding import ABSENT, OVERFLOW, PRESENT, behind, invert, inverted_range
+from registry.query.constraints import Constraint, Interval, Points
+from registry.query.encoding import OVERFLOW
 from registry.query.fields import Path
 from registry.query.indexes import Index
-from registry.query.planner import NAMESPACE, Segment
+from registry.query.planner import NAMESPACE, Segment, reach_of
 from registry.query.values import split
-
-_ALL: Final = (PRESENT, behind(ABSENT))
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,26 +63,11 @@ def _by(
         return None
     if any(one.field.path not in places for one in constraints):
         return None
-    by_field = {one.field.path: one for one in constraints}
-    prefixes = [index.id]
-    bound = 0
-    last: Interval | None = None
-    start, end = _ALL
-    for field, turned in zip(index.fields, index.descending, strict=True):
-        one = by_field.get(field.path)
-        if isinstance(one, Points) and len(prefixes) * len(one.components) <= MAX_POINTS:
-            components = sorted(map(invert, one.components)) if turned else one.components
-            prefixes = [first + component for first, component in product(prefixes, components)]
-            bound += 1
-            continue
-        if isinstance(one, Interval):
-            last = one
-            start, end = inverted_range(one.start, one.end) if turned else (one.start, one.end)
-        break
-    rest = len(index.fields) > bound
-    segments = tuple(Segment(one + start, one + end) if rest else Segment(one, behind(one)) for one in prefixes)
+    reach = reach_of(index, constraints)
+    assert reach is not None
     tested = tuple((places[one.field.path], one) for one in constraints)
-    return (-bound - (last is not None), len(index.fields)), Covering(index, segments, tested)
+    rank = (-reach.bound - (reach.last is not None), len(index.fields))
+    return rank, Covering(index, reach.segments(index), tested)
 
 
 def _satisfies(component: bytes, one: Constraint) -> bool:

@@ -189,12 +189,13 @@ _cached = lru_cache(maxsize=512)(_compile)
 
 # -- paths, to check them for hidden fields
 def paths_of(wanted: Filter) -> Iterator[Path]:
-    """Yields each chain of fields that starts at the object. Hidden fields reached through variables are not included:
+    """Returns each chain of fields that starts at the object. Hidden fields reached through variables are not included:
     evaluation does not see them either."""
-    for node in ast.walk(wanted.checked.root):
-        path = path_below(node, OBJECT)
-        if path:
-            yield path
+    return _paths_below(wanted.checked, OBJECT)
+
+
+def _paths_below(checked: Checked, variable: str) -> Iterator[Path]:
+    return filter(None, (path_below(node, variable) for node in ast.walk(checked.root)))
 
 
 def path_below(node: Expr, variable: str) -> Path | None:
@@ -237,10 +238,8 @@ class Condition:
             raise FilterError("the expression is nested too deeply") from error
 
     def paths(self, variable: str) -> Iterator[Path]:
-        """Yields each chain of fields that starts at a variable."""
-        for node in ast.walk(self._checked.root):
-            if path := path_below(node, variable):
-                yield path
+        """Returns each chain of fields that starts at a variable."""
+        return _paths_below(self._checked, variable)
 
     def holds(self, now: datetime.datetime, *objects: Mapping[str, Any]) -> bool:
         """Evaluates the condition; `objects` in the order of the variables. Raises FilterTooExpensive."""

@@ -104,7 +104,7 @@ def without_keys(order: Order, *, namespaced: bool) -> Order:
     return tuple(terms)
 
 
-class _Reach(NamedTuple):
+class Reach(NamedTuple):
     """How far constraints bind an index: the beginnings of entries, the number of their fields, and the range of the
     next field. `used` are the constraints, by number."""
 
@@ -117,8 +117,16 @@ class _Reach(NamedTuple):
     def span(self) -> tuple[bytes, bytes]:
         return (self.last.start, self.last.end) if self.last is not None else _ALL
 
+    def segments(self, index: Index) -> tuple[Segment, ...]:
+        if self.bound == len(index.fields):
+            return tuple(Segment(one, behind(one)) for one in self.prefixes)
+        start, end = self.span
+        return tuple(Segment(one + start, one + end) for one in self.prefixes)
 
-def _reach(index: Index, constraints: Sequence[Constraint]) -> _Reach | None:
+
+def reach_of(index: Index, constraints: Sequence[Constraint]) -> Reach | None:
+    """Returns None for an array that is not bound to one element: an object has as many entries as elements, so only
+    one of them may be queried."""
     used: set[int] = set()
     prefixes = [index.id]
     bound = 0
@@ -132,20 +140,20 @@ def _reach(index: Index, constraints: Sequence[Constraint]) -> _Reach | None:
             bound += 1
             continue
         if field.is_array:
-            return None  # an object has as many entries as elements, so only one of them may be queried
+            return None
         ranged = _find(constraints, field, Interval, used)
         last = ranged if isinstance(ranged, Interval) else None
         if last is not None and turned:
             last = Interval(field, *inverted_range(last.start, last.end))
-        return _Reach(prefixes, bound, last, used)
-    return _Reach(prefixes, bound, None, used)
+        return Reach(prefixes, bound, last, used)
+    return Reach(prefixes, bound, None, used)
 
 
 def _by(
     index: Index, required: Sequence[Constraint], given: Sequence[Constraint], order: Order | None, *, exact: bool
 ) -> tuple[tuple[int, ...], Plan] | None:
     """Returns a plan for one index, with its rank."""
-    reach = _reach(index, [*required, *given])
+    reach = reach_of(index, [*required, *given])
     if reach is None:
         return None
     prefixes, bound, last, used = reach
@@ -165,9 +173,7 @@ def _by(
         return (score[0], 1, score[2]), Plan(index, segments, prefixes[0], None if key_order else natural, True, covers)
     if not is_bound:
         return None
-    start, end = reach.span
-    segments = tuple(Segment(one + start, one + end) if rest else Segment(one, behind(one)) for one in prefixes)
-    return score, Plan(index, segments, prefixes[0], order, False, covers)
+    return score, Plan(index, reach.segments(index), prefixes[0], order, False, covers)
 
 
 def _find(constraints: Sequence[Constraint], field: QueryField, kind: type, used: set[int]) -> Constraint | None:
@@ -178,9 +184,7 @@ def _find(constraints: Sequence[Constraint], field: QueryField, kind: type, used
     return None
 
 
-def _streaming(
-    reach: _Reach, rest: Order, order: Order | None
-) -> tuple[tuple[Segment, ...], Order | None, bool] | None:
+def _streaming(reach: Reach, rest: Order, order: Order | None) -> tuple[tuple[Segment, ...], Order | None, bool] | None:
     """Returns segments, the order in which their objects come, and whether that is the order of keys; None if it is not
     the requested one."""
     prefixes, last = reach.prefixes, reach.last

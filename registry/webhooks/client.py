@@ -127,20 +127,18 @@ class WebhookClient:
             self._warn_of_service(endpoint)
             raise Unreachable(f"service {go_quote(endpoint.service)} not found")
         origin, target = endpoint.origin(), f"{endpoint.path}?timeout={seconds}s"
-        for _ in range(_MOST_RETRIES if repeatable else 0):
+        retries = _MOST_RETRIES if repeatable else 0
+        while True:
             try:
                 return await self._post(
                     tenant, origin, target, body, lambda answer: _result(answer, decode), repeatable
                 )
             except _WebhookRefused as refused:
                 pause = refused.seconds_to_wait()
-                if pause is None or asyncio.get_running_loop().time() + pause >= until:
+                if not retries or pause is None or asyncio.get_running_loop().time() + pause >= until:
                     raise CallFailed(str(refused)) from refused
+            retries -= 1
             await asyncio.sleep(pause)
-        try:
-            return await self._post(tenant, origin, target, body, lambda answer: _result(answer, decode), repeatable)
-        except _WebhookRefused as refused:
-            raise CallFailed(str(refused)) from refused
 
     async def _post(
         self, tenant: int, origin: Origin, target: str, body: bytes, read: Callable[[HttpsAnswer], T], repeatable: bool

@@ -13,6 +13,7 @@ from registry.cli.manifests import documents_of, read_definition
 
 if TYPE_CHECKING:
     from registry.conversion.declarative.plan import ConversionPlan
+    from registry.definitions.model import Definition
 
 Object = dict[str, Any]
 
@@ -43,6 +44,8 @@ def run(typed: dict[str, Any]) -> int:
 
 def check(document: Object, samples: list[Object], *, quiet: bool) -> int:
     from registry.conversion.declarative.check import losses_of, validate_rules
+    from registry.conversion.declarative.plan import ConversionPlan
+    from registry.definitions.compiled import compile_definition
     from registry.definitions.conversion import RULES
 
     crd, errors = read_definition(document)
@@ -55,36 +58,27 @@ def check(document: Object, samples: list[Object], *, quiet: bool) -> int:
         return 1
     for loss in losses_of(crd):
         print(f"# acknowledged loss {loss}")
-    plan = _plan(crd)
+    definition = compile_definition(crd)
+    schemas = {name: version.schema for name, version in definition.versions.items()}
+    plan = ConversionPlan(definition.group, definition.conversion_rules, schemas)
     for source, target in permutations([version["name"] for version in crd["spec"]["versions"]], 2):
         if plan.converts_back(source, target):
             print(
                 f"# from {source} to {target}: not proven to be undone by the way back, so each object is converted "
                 "back too, which takes longer"
             )
-    verdicts = [_try(crd, plan, sample, quiet=quiet) for sample in samples]  # all of them, so that each is printed
+    # All of them, so that each is printed.
+    verdicts = [_try(definition, plan, sample, quiet=quiet) for sample in samples]
     return 0 if all(verdicts) else 1
 
 
-def _plan(crd: Object) -> ConversionPlan:
-    from registry.conversion.declarative.plan import ConversionPlan
-    from registry.definitions.compiled import compile_definition
-
-    definition = compile_definition(crd)
-    schemas = {name: version.schema for name, version in definition.versions.items()}
-    return ConversionPlan(definition.group, definition.conversion_rules, schemas)
-
-
-def _try(crd: Object, plan: ConversionPlan, sample: Object, *, quiet: bool) -> bool:
+def _try(definition: Definition, plan: ConversionPlan, sample: Object, *, quiet: bool) -> bool:
     """Returns whether a sample converts to each version and back."""
     from registry.codec.structs.base import StructDecodeError
     from registry.codec.yaml_encode import encode_yaml
     from registry.conversion.errors import ConversionError
-    from registry.definitions.compiled import compile_definition
     from registry.schema.objectmeta.decoding import decode_object_meta
 
-    definition = compile_definition(crd)
-    schemas = {name: version.schema for name, version in definition.versions.items()}
     group, _, own = str(sample.get("apiVersion") or "").rpartition("/")
     try:
         metadata = sample.get("metadata")
@@ -93,12 +87,12 @@ def _try(crd: Object, plan: ConversionPlan, sample: Object, *, quiet: bool) -> b
         print(f"{sample.get('kind')}: {error}", file=sys.stderr)
         return False
     name = sample["metadata"].get("name") or ""
-    if group != definition.group or own not in schemas or sample.get("kind") != definition.names.kind:
+    if group != definition.group or own not in definition.versions or sample.get("kind") != definition.names.kind:
         print(f"{sample.get('kind')} {name}: is not of {definition.name} in any of its versions", file=sys.stderr)
         return False
-    schemas[own]().prune_and_default(sample)
+    definition.versions[own].schema().prune_and_default(sample)
     well = True
-    for version in schemas:
+    for version in definition.versions:
         if version == own:
             continue
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from registry.conversion.declarative.model import PLACE, REFUSE, ConversionPath, Link, read_rules
+from registry.conversion.declarative.model import PLACE, REFUSE, Link, read_rules
 from registry.conversion.declarative.shapes import check_conversion
 from registry.definitions.conversion import RULES
 from registry.schema.field import FieldError, forbidden, invalid
@@ -63,14 +63,7 @@ def _validate_tree(links: list[Link], versions: list[str]) -> list[FieldError]:
 
 
 def _validate_link(link: Link, schemas: Json) -> list[FieldError]:
-    errors: list[FieldError] = []
-    losses: list[str] = []
-    for conversion in (link.forward, link.back):
-        verdict = check_conversion(
-            conversion, schemas[conversion.source], schemas[conversion.target], from_json(schemas[conversion.source])
-        )
-        errors += verdict.errors
-        losses += [f"from {conversion.source} to {conversion.target}: {loss}" for loss in verdict.losses]
+    errors, losses = _check_link(link, schemas)
     if losses and link.loss == REFUSE and not errors:
         errors.append(
             forbidden(
@@ -85,15 +78,16 @@ def losses_of(crd: Json) -> list[str]:
     """The losses of a valid definition's rules, whether acknowledged or not."""
     links, _ = read_rules((crd["metadata"].get("annotations") or {}).get(RULES) or "")
     schemas = {v["name"]: v["schema"]["openAPIV3Schema"] for v in crd["spec"]["versions"]}
+    return [loss for link in links for loss in _check_link(link, schemas)[1]]
 
-    def of(conversion: ConversionPath) -> list[str]:
-        return check_conversion(
-            conversion, schemas[conversion.source], schemas[conversion.target], from_json(schemas[conversion.source])
-        ).losses
 
-    return [
-        f"from {conversion.source} to {conversion.target}: {loss}"
-        for link in links
-        for conversion in (link.forward, link.back)
-        for loss in of(conversion)
-    ]
+def _check_link(link: Link, schemas: Json) -> tuple[list[FieldError], list[str]]:
+    """The errors and the losses of both directions."""
+    errors: list[FieldError] = []
+    losses: list[str] = []
+    for conversion in (link.forward, link.back):
+        source, target = conversion.source, conversion.target
+        verdict = check_conversion(conversion, schemas[source], schemas[target], from_json(schemas[source]))
+        errors += verdict.errors
+        losses += [f"from {source} to {target}: {loss}" for loss in verdict.losses]
+    return errors, losses

@@ -14,6 +14,7 @@ from typing import Any, Final
 from registry.codec.json_size import charge_json
 from registry.conversion.declarative.codegen import Lines, Write
 from registry.conversion.declarative.paths import STAR, Path
+from registry.conversion.declarative.steps import remove_empty
 
 Json = Any
 LosslessStep = Callable[[Json], bool]
@@ -97,7 +98,7 @@ def _move_across(source: Path, target: Path) -> Write:
         holder = lines.at(depth, obj, above)
         lines.add(depth, f"if {holder}.__class__ is dict and {old} in {holder}:", f"    {moving} = {holder}.pop({old})")
         if above:
-            lines.add(depth + 1, f"if not {holder}:", f"    {lines.value(_remove_empty)}({obj}, {lines.value(above)})")
+            lines.add(depth + 1, f"if not {holder}:", f"    {lines.value(remove_empty)}({obj}, {lines.value(above)})")
         holder = obj
         for step in map(lines.value, over):
             inner = lines.variable()
@@ -117,17 +118,6 @@ def _move_across(source: Path, target: Path) -> Write:
         lines.add(depth, f"elif {exists}:", "    return False")
 
     return write
-
-
-def _remove_empty(obj: Json, path: Sequence[str]) -> None:
-    """Removes the last object of the path, which is empty, and its parents that this leaves empty."""
-    holders = [obj]
-    for step in path[:-1]:
-        holders.append(holders[-1][step])
-    for holder, step in zip(reversed(holders), reversed(path), strict=True):
-        if holder[step]:
-            return
-        del holder[step]
 
 
 def _exists(obj: Json, path: Path) -> bool:

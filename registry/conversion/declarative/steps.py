@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from registry.codec.json_size import charge_json
@@ -96,19 +96,19 @@ def _move(source: Path, target: Path) -> Step:
             holder[new_name] = value
             return
         # Objects that this leaves empty are removed too; where they were empty before, the complement restores them.
-        _tidy(obj, above)
+        remove_empty(obj, above)
         put(obj, target, value)
 
     return move
 
 
-def _tidy(obj: Json, path: Path) -> None:
+def remove_empty(obj: Json, path: Sequence[str]) -> None:
     """Removes the empty objects of the path, innermost first."""
     holders = [obj]
-    for name in path:
+    for name in path[:-1]:
         holders.append(holders[-1][name])
-    for name, holder, inner in zip(reversed(path), reversed(holders[:-1]), reversed(holders[1:]), strict=True):
-        if inner:
+    for holder, name in zip(reversed(holders), reversed(path), strict=False):  # the object itself if there is no path
+        if holder[name]:
             return
         del holder[name]
 
