@@ -32,6 +32,7 @@ from registry.cel.common.values import (
 )
 from registry.cel.ext.table import PER_CALL_LIMIT
 from registry.cel.interpreter.code import COST
+from registry.cel.rules.rules import LIMIT_EXCEEDED
 
 Json = Any
 
@@ -40,9 +41,6 @@ POLICY_BUDGET: Final = 10_000_000
 CONDITIONS_BUDGET: Final = 2_500_000
 
 _CONDITIONS: Final = "conditions"  # the purpose of their activation
-
-OUT_OF_BUDGET: Final = "validation failed due to running out of cost budget, no further validation rules will be run"
-_LIMIT_EXCEEDED: Final = "operation cancelled: actual cost limit exceeded"
 
 T = TypeVar("T")
 
@@ -251,7 +249,7 @@ class Activation:
             cost: int = frame[COST]
             if cost <= PER_CALL_LIMIT and (exact or cost <= self.budget):
                 return value, cost
-        return EvalError(_LIMIT_EXCEEDED), PER_CALL_LIMIT
+        return EvalError(LIMIT_EXCEEDED), PER_CALL_LIMIT
 
 
 def values(activation: Activation, expressions: Sequence[PolicyExpression | None]) -> list[Value | Failed | None]:

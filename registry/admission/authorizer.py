@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from registry.cel.common.values import EvalError, Opaque, TypeValue, Value, no_such_overload, register_type
+from registry.cel.common.values import EvalError, Opaque, TypeValue, Value, no_such_overload
 from registry.cel.ext.table import member, mismatch
 from registry.schema.names import name_is_dns_label, name_is_dns_subdomain
 
@@ -121,10 +121,6 @@ class AuthorizerDecision(_Receiver):
 
     def __init__(self, answer: AuthorizerAnswer) -> None:
         self.answer = answer
-
-
-for _kind in (CelAuthorizer, GroupCheck, PathCheck, ResourceCheck, AuthorizerDecision):
-    register_type(_kind, _kind.type)
 
 
 def request_check(decisions: Decisions, request: Mapping[str, Any]) -> ResourceCheck:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from registry.admission.authorizer import CelAuthorizer
@@ -21,9 +20,9 @@ from registry.cel.common import types
 from registry.cel.common.types import Type, list_of, map_of, struct
 from registry.cel.interpreter.compile import Program, compile_program
 from registry.cel.interpreter.constants import program_error
+from registry.cel.rules.expressions import parse_rule
 from registry.cel.rules.literals import literal_issues
 from registry.cel.syntax.errors import display
-from registry.cel.syntax.parser import Parsed, parse
 
 Json = Any
 
@@ -172,17 +171,10 @@ def _type_name(of: Type) -> str:
 def check_text(text: str, scope: Scope) -> tuple[Checked, str]:
     """The checked tree, and its errors with source excerpts."""
     checked = check(
-        _parse(text),
+        parse_rule(text),
         scope.names(),
         functions=mutation_functions() if scope.patches else None,
         messages=MESSAGES if scope.patches else None,
     )
     issues = checked.issues or literal_issues(checked)
     return checked, display(checked.parsed.source, issues) if issues else ""
-
-
-_cached_parse = lru_cache(maxsize=512)(parse)
-
-
-def _parse(text: str) -> Parsed:
-    return _cached_parse(text) if len(text) <= 2000 else parse(text)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from registry.admission.activation import OUT_OF_BUDGET, Activation, Failed, Inputs, OutOfBudget, values
+from registry.admission.activation import Activation, Failed, Inputs, OutOfBudget, values
 from registry.admission.environment import PolicyExpression, Scope, compile_expression
 from registry.admission.messages import JSON_PATCHES, OBJECT, configuration, operations
 from registry.admission.rules import Match
@@ -25,14 +25,13 @@ from registry.budget import BudgetExceeded
 from registry.cel.common import types
 from registry.cel.common.values import EvalError, Value, elements
 from registry.cel.ext.strings import trim_space
+from registry.cel.rules.rules import MAX_MESSAGE_BYTES, OUT_OF_BUDGET
 from registry.schema.field import shorten
 
 Json = Any
 Object = dict[str, Any]
 T = TypeVar("T")
 
-# The longest result of a messageExpression that is used (celconfig.MaxEvaluatedMessageExpressionSizeBytes).
-_MAX_MESSAGE_BYTES: Final = 5120
 _MAX_ANNOTATION_BYTES: Final = 10 * 1024
 
 
@@ -220,7 +219,7 @@ def _message(activation: Activation, validation: _Validation) -> str:
             return f"failed messageExpression: {OUT_OF_BUDGET}"
         if type(value) is str:
             message = trim_space(value)
-            if len(message.encode("utf-8", "replace")) > _MAX_MESSAGE_BYTES or "\n" in message:
+            if len(message.encode("utf-8", "replace")) > MAX_MESSAGE_BYTES or "\n" in message:
                 message = ""
     return message or validation.message or f"failed expression: {validation.text}"
 

@@ -36,7 +36,6 @@ MATCH_POLICIES: Final = ["Equivalent", "Exact"]
 REINVOCATION_POLICIES: Final = ["IfNeeded", "Never"]
 _MAX_CONDITIONS: Final = 64
 _IDENTIFIER: Final = re.compile(r"[_a-zA-Z][_a-zA-Z0-9]*", re.ASCII)
-_NO_IDENTIFIERS: Final = frozenset(RESERVED) | {"true", "false", "null", "in"}
 
 
 def enum_errors(value: str | None, supported: list[str], path: str) -> list[FieldError]:
@@ -182,7 +181,7 @@ def variable_errors(
         at, name, text = f"{path}[{i}]", variable.get("name") or "", variable.get("expression") or ""
         if not trim_space(name):
             errors.append(required(f"{at}.name", "name is not specified"))
-        elif not _IDENTIFIER.fullmatch(name) or name in _NO_IDENTIFIERS:
+        elif not _IDENTIFIER.fullmatch(name) or name in RESERVED:
             errors.append(invalid(f"{at}.name", name, "must be a valid CEL identifier"))
         if not trim_space(text):
             errors.append(required(f"{at}.expression", "expression is not specified"))

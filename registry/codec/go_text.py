@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterable, Mapping
 from itertools import islice
@@ -161,12 +162,20 @@ def go_float(value: float) -> str:
     return _printed(value, 1e-6, 1e21, "d")
 
 
+def go_f(value: float) -> str:
+    """strconv.FormatFloat(value, 'f', -1, 64): no exponent."""
+    return _printed(value, 0, math.inf, "")
+
+
 def _printed(value: float, least: float, beyond: float, exponent_format: str) -> str:
     """Prints the shortest digits: with an exponent below `least` and from `beyond` on."""
     if value - value != 0:  # not a number, or infinite
         return "NaN" if value != value else "+Inf" if value > 0 else "-Inf"
+    is_plain = value == 0 or least <= abs(value) < beyond
+    if is_plain and "e" not in (text := repr(value)):
+        return text.removesuffix(".0")
     sign, digits, exponent = _decimal(value)
-    if value == 0 or least <= abs(value) < beyond:
+    if is_plain:
         return sign + _positional(digits, exponent)
     mantissa = digits[0] + ("." + digits[1:] if len(digits) > 1 else "")
     return f"{sign}{mantissa}e{'-' if exponent < 1 else '+'}{format(abs(exponent - 1), exponent_format)}"

@@ -69,7 +69,7 @@ def _parse(text: str) -> str:
     if rest:
         raise TimeError(f"parsing time {quote_time(text)}: extra text: {quote_time(rest)}")
     year, month, day = numbers[:3]
-    if day < 1 or day > _days_in(year, month):
+    if day < 1 or day > days_in(year, month):
         raise _out_of_range(text, "day")
     return _in_utc(numbers, offset)
 
@@ -91,7 +91,8 @@ def _offset(text: str, rest: str) -> tuple[int, str]:
     return (total if sign == "+" else -total), rest[6:]
 
 
-def _days_in(year: int, month: int) -> int:
+def days_in(year: int, month: int) -> int:
+    """The days of a month of the Gregorian calendar, in any year from 0 on."""
     leap = month == 2 and year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
     return _DAYS[month - 1] + leap
 

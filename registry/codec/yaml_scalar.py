@@ -12,10 +12,10 @@ import base64
 import binascii
 import datetime
 import re
-from functools import lru_cache
 
 from registry.codec.go_text import whole_number
 from registry.codec.model import YamlError
+from registry.codec.text_cache import cache_short
 
 _PREFIX = "tag:yaml.org,2002:"
 _STR, _BINARY, _INT, _FLOAT, _BOOL, _NULL, _TIMESTAMP = (
@@ -51,21 +51,10 @@ _TIMESTAMP_FORM = re.compile(
 _MAX_INTEGER_DIGITS = 400
 
 
+# Words repeat.
+@cache_short(40, 4096)
 def resolve_plain(text: str) -> Scalar:
     """`yes` is True, `010` is 8, `1_000` is 1000, `1.5` is 1.5, `2020-01-02` is a string. May be infinite or NaN."""
-    return _resolve_short(text) if len(text) <= _SHORT else _resolve(text)
-
-
-# Words repeat; the length bounds the size of the cache.
-_SHORT = 40
-
-
-@lru_cache(maxsize=4096)
-def _resolve_short(text: str) -> Scalar:
-    return _resolve(text)
-
-
-def _resolve(text: str) -> Scalar:
     if text and text[0] not in _HINTS:
         return text
     if text in _WORDS:

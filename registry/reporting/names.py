@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Container, Sequence
-from functools import lru_cache
 from typing import Final
 
+from registry.codec.text_cache import cache_short
 from registry.store.reporting.quoting import LONGEST, with_digest
 
 # The name of a view leaves room for `_history_as_of`.
@@ -35,18 +35,10 @@ _ACRONYM = re.compile(r"(?<![A-Z])([A-Z]+)([A-Z][a-z])")
 _WORD = re.compile(r"([a-z0-9])([A-Z])")
 
 
+# The fields of a large definition have a few hundred names in thousands of paths.
+@cache_short(LONGEST, 2048)
 def snake(text: str) -> str:
     """`readyReplicas` gives `ready_replicas`, `HTTPRoute` `http_route`, `clusterIPs` `cluster_ips`, `a.b` `a_b`."""
-    return _snake_of_short(text) if len(text) <= LONGEST else _snake(text)
-
-
-# The fields of a large definition have a few hundred names in thousands of paths.
-@lru_cache(maxsize=2048)
-def _snake_of_short(text: str) -> str:
-    return _snake(text)
-
-
-def _snake(text: str) -> str:
     text = re.sub(r"(?<![A-Z])([A-Z]{2,}+)s(?![a-z])", lambda m: m[1].capitalize() + "s", text)
     text = _WORD.sub(r"\1_\2", _ACRONYM.sub(r"\1_\2", unicodedata.normalize("NFC", text)))
     lowered = "".join(c.lower() if c.isalnum() else "_" for c in text)

@@ -16,7 +16,7 @@ import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Final
 
 from registry.budget import MatchingExceeded
@@ -192,7 +192,7 @@ class CompiledSchema:
         self, obj: dict[str, Any], old: dict[str, Any], *, scale_errors: Sequence[FieldError] = ()
     ) -> list[FieldError]:
         """The errors of an updated object; unchanged values may keep their errors (ratcheting)."""
-        if not self._keeps_all and self._list_types.has_plain_keys(obj) and self._are_valid_changes(obj, old):
+        if not self._keeps_all and self._list_types.has_plain_keys(obj) and _holds(self._valid_changes, obj, old):
             return [*scale_errors, *self.validate_embedded(obj)]
         return [
             *self.validate_values(obj, old),
@@ -200,12 +200,6 @@ class CompiledSchema:
             *self.validate_embedded(obj),
             *self.validate_list_types(obj, old),
         ]
-
-    def _are_valid_changes(self, obj: dict[str, Any], old: dict[str, Any]) -> bool:
-        try:
-            return self._valid_changes(obj, old)
-        except MatchingExceeded:
-            return False
 
     def validate_status_update(
         self, obj: dict[str, Any], old: dict[str, Any], *, scale_errors: Sequence[FieldError] = ()
@@ -237,9 +231,12 @@ class CompiledSchema:
         return self._list_types.validate(obj)
 
 
-def _holds(check: Check, value: Any) -> bool:
-    """Whether a value is valid; also False where that is too expensive to decide, which validate() then reports."""
-    return _surely(check)(value)
+def _holds(check: Callable[..., bool], *values: Any) -> bool:
+    """Whether values are valid; also False where that is too expensive to decide, which validate() then reports."""
+    try:
+        return check(*values)
+    except MatchingExceeded:
+        return False
 
 
 def keeping_all(schema: Structural) -> Structural:
@@ -265,20 +262,10 @@ def _fast_checks() -> Callable[[Structural], Check]:
     def fast_check(schema: Structural) -> Check:
         check = checks.get(schema)
         if check is None:
-            check = checks[schema] = _surely(compile_with_budget(schema))
+            check = checks[schema] = partial(_holds, compile_with_budget(schema))
         return check
 
     return fast_check
-
-
-def _surely(check: Check) -> Check:
-    def is_valid(value: Any) -> bool:
-        try:
-            return check(value)
-        except MatchingExceeded:
-            return False
-
-    return is_valid
 
 
 # ---- errors that prevent the evaluation of validation rules

@@ -10,8 +10,8 @@ Follows Go's src/regexp/syntax/parse.go.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 
+from registry.codec.text_cache import cache_short
 from registry.schema.patterns import PatternError, program_size
 
 # A pattern is matched against each value of a field; the longest of the real definitions at hand has 221 letters.
@@ -77,15 +77,9 @@ _UNICODE_CLASS = 1_000
 
 
 # Longer patterns are rare, and not cached: a few thousand of them, with the errors that quote them, are megabytes.
-_MAX_REMEMBERED = 500
-
-
+@cache_short(500, 4096)
 def _compile(pattern: str) -> tuple[str | None, int]:
     """The error, and the size of the program."""
-    return _remembered(pattern) if len(pattern) <= _MAX_REMEMBERED else _compiled(pattern)
-
-
-def _compiled(pattern: str) -> tuple[str | None, int]:
     classes = _UNICODE_CLASS * (pattern.count("\\p") + pattern.count("\\P"))
     try:
         return _scan(pattern), program_size(pattern) + classes
@@ -94,9 +88,6 @@ def _compiled(pattern: str) -> tuple[str | None, int]:
         return _translate(pattern, text), classes + (_TOO_LARGE if text.startswith("pattern too large") else 0)
     except UnicodeEncodeError:  # a lone surrogate
         return _error("invalid UTF-8", pattern), 0
-
-
-_remembered = lru_cache(maxsize=4096)(_compiled)
 
 
 def _translate(pattern: str, text: str) -> str:

@@ -21,6 +21,7 @@ from itertools import islice
 
 from registry.budget import MatchingExceeded, spend
 from registry.codec.go_text import go_quote
+from registry.schema.checks import never
 from registry.schema.field import (
     MAX_ERRORS,
     FieldError,
@@ -153,7 +154,7 @@ def _check_list(
     result.matches += 2
     spend(len(value))
     if schema.items is not None:
-        is_fine = fast_check(schema.items) if fast_check is not None else _never_valid
+        is_fine = fast_check(schema.items) if fast_check is not None else never
         for position, item in enumerate(value):
             if is_fine(item):
                 continue
@@ -217,7 +218,7 @@ def _check_additional(
                 if len(result.problems) > MAX_ERRORS:
                     break
     elif isinstance(additional, Structural):
-        is_fine = fast_check(additional) if fast_check is not None else _never_valid
+        is_fine = fast_check(additional) if fast_check is not None else never
         for key, inner in value.items():
             if key not in schema.properties and not is_fine(inner):
                 result.merge(
@@ -230,10 +231,6 @@ def _check_additional(
 def _member(path: str, name: str) -> str:
     """The path of a member of the object at `path`; members of the root have a leading dot."""
     return child(path, name) if path else f".{child('', name)}"
-
-
-def _never_valid(value: Json) -> bool:
-    return False
 
 
 def _child(correlation: Correlation | None, name: str, path: str) -> Correlation | None:

@@ -11,7 +11,6 @@ from registry.cel.common.times import (
     MIN_SECONDS,
     SECOND,
     Timestamp,
-    double_text,
     parse_date,
     parse_duration,
     parse_format_date_time,
@@ -19,6 +18,7 @@ from registry.cel.common.times import (
     parse_rfc3339,
 )
 from registry.cel.common.values import EvalError
+from registry.codec.go_text import go_f
 from tests.cel.evaluation import outcome
 
 
@@ -146,7 +146,7 @@ def test_date_times_accepted_by_the_format(text: str, complaint: str) -> None:
     ],
 )
 def test_doubles_without_exponents(value: float, expected: str) -> None:
-    assert double_text(value) == expected
+    assert go_f(value) == expected
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
-BOUNDED = {"LruCache", "ExpiringCache", "lru_cache"}
+BOUNDED = {"LruCache", "ExpiringCache", "lru_cache", "cache_short"}
 # `| registry/schema/names.py | 8,192, 8,192 | ... |`
 ROW = re.compile(r"^\| `(registry/[a-z0-9_/]+\.py)` \| ([0-9, ]+?) \|", re.MULTILINE)
 
@@ -19,7 +19,7 @@ def caches() -> Iterator[tuple[str, int]]:
     """File and capacity of each cache, in the order of the code."""
     for path in sorted((ROOT / "registry").rglob("*.py")):
         name = path.relative_to(ROOT).as_posix()
-        if name == "registry/caches.py":
+        if name in ("registry/caches.py", "registry/codec/text_cache.py"):
             continue
         for node in _nodes_of(path, BOUNDED):
             if isinstance(node, ast.Call) and _called(node) in BOUNDED:
@@ -39,7 +39,8 @@ def _called(node: ast.Call) -> str:
 
 def _capacity(name: str, node: ast.Call) -> int:
     """A number, a constant of its module, or the default of the parameter of that name."""
-    given = node.args[0] if node.args else next(k.value for k in node.keywords if k.arg in ("maxsize", "capacity"))
+    place = 1 if _called(node) == "cache_short" else 0
+    given = node.args[place] if node.args else next(k.value for k in node.keywords if k.arg in ("maxsize", "capacity"))
     module: Any = importlib.import_module(name.removesuffix(".py").replace("/", "."))
     names = {**_defaults(name, vars(module)), **vars(module)}
     found = eval(compile(ast.Expression(given), name, "eval"), names)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
 
-from registry.admission.activation import OUT_OF_BUDGET, Failed, Inputs
+from registry.admission.activation import Failed, Inputs
 from registry.admission.attributes import AdmissionAttributes, Object, Resource
 from registry.admission.policies import (
     MutatingPolicy,
@@ -27,6 +27,7 @@ from registry.api.errors import Qualified, StatusError, forbidden
 from registry.api.request import ResourceRequest
 from registry.apply.types import UNTYPED, compile_type
 from registry.apply.types import MergeType as AppliedType
+from registry.cel.rules.rules import OUT_OF_BUDGET
 from registry.codec.json_encode import encode_json_text
 from registry.emulation import emulated
 

@@ -14,10 +14,10 @@ from __future__ import annotations
 from typing import NamedTuple, TypeAlias
 
 from registry.cel.checker.checked import Checked
-from registry.cel.checker.cost_functions import Argument, CallCost, CostedCall, Estimator, estimate_call
+from registry.cel.checker.cost_functions import Argument, CallCost, CostedCall, estimate_call
 from registry.cel.checker.cost_ranges import FREE, ONE, UNKNOWN, Range, add, fixed, multiply, traversal, union
 from registry.cel.checker.schema_types import Declared
-from registry.cel.common.types import Type, TypeKind
+from registry.cel.common.types import Type, TypeKind, is_optional
 from registry.cel.syntax import ast
 from registry.cel.syntax.ast import Call, Comprehension, Expr, Ident, ListExpr, Literal, MapExpr, Select, StructExpr
 
@@ -47,7 +47,7 @@ class _Variable(NamedTuple):
     entries: _Entries | None
 
 
-class _Coster(Estimator):
+class _Coster:
     """One estimation. `paths`, `sizes` and `entries` hold the known properties of nodes, by id; `variables` by name."""
 
     __slots__ = ("checked", "entries", "paths", "root", "sizes", "variables")
@@ -145,7 +145,7 @@ class _Coster(Estimator):
             return CallCost((costs[0][0], add(costs[0], costs[1])[1]))
         if overload == "conditional":
             return self.conditional(node, arguments, costs)
-        estimate = estimate_call(CostedCall(self, overload, target, arguments), function)
+        estimate = estimate_call(CostedCall(self.size_at, overload, target, arguments), function)
         if estimate is None:
             if overload in _ADDED and len(arguments) == 2:
                 estimate = self.sum(node, overload, arguments)
@@ -314,7 +314,7 @@ _SCALARS = frozenset(
 
 
 def _is_scalar(of: Type) -> bool:
-    while of.kind is TypeKind.OPAQUE and of.runtime_name == "optional_type":
+    while is_optional(of):
         of = of.parameters[0]
     return of.kind in _SCALARS
 

@@ -9,7 +9,6 @@ Follows apiserver pkg/cel/library/cost.go, and cel-go v0.26 checker/cost.go, ext
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Final, NamedTuple, TypeAlias
 
@@ -48,18 +47,10 @@ class Argument(NamedTuple):
     size: Range | None
 
 
-class Estimator(ABC):
-    """The size look-ups that call estimates need from the tree walk."""
-
-    __slots__ = ()
-
-    @abstractmethod
-    def size_at(self, path: tuple[str, ...]) -> Range | None:
-        """The size that the schema at `path` allows; None if there is no such schema."""
-
-
 class CostedCall(NamedTuple):
-    estimator: Estimator
+    """`size_at` is the size that the schema at a path allows; None if there is no such schema."""
+
+    size_at: Callable[[tuple[str, ...]], Range | None]
     overload: str
     target: Argument | None
     arguments: list[Argument]
@@ -75,10 +66,10 @@ class CostedCall(NamedTuple):
         """The size of the elements of the target, which is a list."""
         assert self.target is not None
         path = self.target.path
-        return (self.estimator.size_at((*path, "@items")) if path else None) or UNKNOWN
+        return (self.size_at((*path, "@items")) if path else None) or UNKNOWN
 
     def _size(self, argument: Argument) -> Range:
-        return argument.size or self.estimator.size_at(argument.path) or UNKNOWN
+        return argument.size or self.size_at(argument.path) or UNKNOWN
 
 
 def estimate_call(call: CostedCall, function: str) -> CallCost | None:

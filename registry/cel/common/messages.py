@@ -31,7 +31,6 @@ from registry.cel.common.values import (
     Value,
     elements,
     is_list,
-    register_type,
     type_of,
 )
 
@@ -52,9 +51,6 @@ class Empty(Opaque):
 
     def equals(self, other: Value) -> bool:
         return type(other) is Empty
-
-
-register_type(Empty, Empty.type)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,19 +14,10 @@ from functools import lru_cache
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from registry.cel.common.caching import cache_by_text
-from registry.cel.common.values import (
-    DURATION,
-    INT_MAX,
-    INT_MIN,
-    TIMESTAMP,
-    EvalError,
-    Opaque,
-    Value,
-    register_ordered,
-    register_type,
-)
-from registry.codec.go_text import quote_time
+from registry.cel.common.values import DURATION, INT_MAX, INT_MIN, TIMESTAMP, EvalError, Opaque, Value, register_ordered
+from registry.codec.go_text import go_f, quote_time
+from registry.codec.go_time import days_in
+from registry.codec.text_cache import cache_short
 from registry.schema import goduration
 
 SECOND: Final = 1_000_000_000
@@ -108,8 +99,6 @@ class Timestamp(Opaque):
         return self.text()
 
 
-register_type(Duration, DURATION)
-register_type(Timestamp, TIMESTAMP)
 register_ordered(Duration)
 register_ordered(Timestamp)
 
@@ -138,25 +127,7 @@ def _calendar(seconds: int) -> datetime.datetime:
 def seconds_text(nanoseconds: int) -> str:
     """5405.25 for 5405250000000: the shortest decimal form of the double, without an exponent."""
     whole, rest = divmod(abs(nanoseconds), SECOND)
-    return double_text((whole + rest / 1e9) * (-1 if nanoseconds < 0 else 1))
-
-
-def double_text(value: float) -> str:
-    """strconv.FormatFloat(value, 'f', -1, 64): the shortest digits that parse to the same value, no exponent."""
-    if value != value:
-        return "NaN"
-    if value in (float("inf"), float("-inf")):
-        return "+Inf" if value > 0 else "-Inf"
-    text = repr(value)
-    if "e" not in text:
-        return text.removesuffix(".0")
-    mantissa, _, exponent = text.partition("e")
-    sign = "-" if mantissa.startswith("-") else ""
-    whole, _, fraction = mantissa.lstrip("-").partition(".")
-    digits, point = whole + fraction, len(whole) + int(exponent)
-    if point <= 0:
-        return f"{sign}0.{'0' * -point}{digits}"
-    return f"{sign}{digits[:point].ljust(point, '0')}{'.' + digits[point:] if digits[point:].strip('0') else ''}"
+    return go_f((whole + rest / 1e9) * (-1 if nanoseconds < 0 else 1))
 
 
 # --- zones
@@ -210,14 +181,14 @@ _RFC3339: Final = re.compile(
 )
 
 
-@cache_by_text
+@cache_short(200, 2048)
 def parse_rfc3339(text: str) -> Timestamp | None:
     """Parses a timestamp as Go's time.RFC3339; None if invalid. The caller must reject years outside 1 to 9999."""
     match = _RFC3339.fullmatch(text)
     if match is None:
         return None
     year, month, day, hour, minute, second = (int(match[i]) for i in range(1, 7))
-    if hour > 23 or minute > 59 or second > 59 or not 1 <= month <= 12 or not 1 <= day <= _month_days(year, month):
+    if hour > 23 or minute > 59 or second > 59 or not 1 <= month <= 12 or not 1 <= day <= days_in(year, month):
         return None
     offset = 0
     if match[8]:
@@ -230,22 +201,16 @@ def parse_rfc3339(text: str) -> Timestamp | None:
     return Timestamp((days * 86400 + hour * 3600 + minute * 60 + second - offset) * SECOND + fraction, offset)
 
 
-@cache_by_text
+@cache_short(200, 2048)
 def parse_date(text: str) -> Timestamp | None:
     """`2024-02-29` as the start of that day in UTC; None if invalid."""
     match = re.fullmatch(r"(\d{4})-(\d\d)-(\d\d)", text, re.ASCII)
     if match is None:
         return None
     year, month, day = (int(part) for part in match.groups())
-    if not 1 <= month <= 12 or not 1 <= day <= _month_days(year, month):
+    if not 1 <= month <= 12 or not 1 <= day <= days_in(year, month):
         return None
     return Timestamp(_days(year, month, day) * 86400 * SECOND)
-
-
-def _month_days(year: int, month: int) -> int:
-    if month == 2:
-        return 29 if year % 4 == 0 and (year % 100 != 0 or year % 400 == 0) else 28
-    return 30 if month in (4, 6, 9, 11) else 31
 
 
 def _days(year: int, month: int, day: int) -> int:
@@ -279,7 +244,7 @@ _LOOSE_UNITS: Final[tuple[tuple[int, tuple[str, ...]], ...]] = (
 )
 
 
-@cache_by_text
+@cache_short(200, 2048)
 def parse_format_duration(text: str) -> int | None:
     """Nanoseconds of a field of format duration, which allows `2 hours`, `1d` and `1w` in addition to Go's syntax."""
     strict = parse_duration(text)

@@ -6,8 +6,8 @@ object are accessed through its schema by SchemaList and SchemaMap (interpreter/
 ListValue and MapValue below, so that libraries do not depend on where a list comes from.
 
 An error is an exception, EvalError; the operators `&&`, `||` and `?:` are the only ones that catch it. A function that
-raises an error which it has kept deletes its variable then (`del failure`): the traceback refers to the function's
-frame, so otherwise only the garbage collector would free both, and with them the object that was evaluated.
+raises an error later keeps its text: the traceback refers to the function's frame, so otherwise only the garbage
+collector would free both, and with them the object that was evaluated.
 
 Follows cel-go common/types.
 """
@@ -48,8 +48,11 @@ def evaluation_budget() -> Budget:
     return Budget(EVALUATION_ELEMENTS, EVALUATION_SECONDS)
 
 
+NO_SUCH_OVERLOAD: Final = "no such overload"
+
+
 def no_such_overload(function: str = "") -> EvalError:
-    return EvalError(f"no such overload: {function}" if function else "no such overload")
+    return EvalError(f"{NO_SUCH_OVERLOAD}: {function}" if function else NO_SUCH_OVERLOAD)
 
 
 class Uint(int):
@@ -158,6 +161,10 @@ class Opaque:
 
     type: TypeValue
     has_text = True  # string() accepts the value
+
+    def __init_subclass__(cls) -> None:
+        if hasattr(cls, "type"):
+            register_type(cls, cls.type)
 
     def equals(self, other: Value) -> bool:
         """Raises no_such_overload for a value of another type."""

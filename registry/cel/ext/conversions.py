@@ -12,7 +12,7 @@ import re
 from typing import Final
 
 from registry.cel.common.messages import Empty
-from registry.cel.common.times import SECOND, Duration, Timestamp, double_text
+from registry.cel.common.times import SECOND, Duration, Timestamp
 from registry.cel.common.values import (
     BOOL,
     BYTES,
@@ -38,6 +38,7 @@ from registry.cel.common.values import (
     type_of,
 )
 from registry.cel.ext.table import function, mismatch, traversal
+from registry.codec.go_text import go_g
 
 # Names of types in an expression; libraries add theirs.
 TYPE_NAMES: Final = {
@@ -203,30 +204,7 @@ def plain_text(value: Value) -> str | None:
         return "true" if value else "false"
     if kind is int or kind is Uint:
         return int.__repr__(value)
-    return number_text(value) if kind is float else None
-
-
-def number_text(value: float) -> str:
-    """A double as Go's %g formats it: 1e+06 for a million, 123456 for less."""
-    if value != value:
-        return "NaN"
-    if math.isinf(value):
-        return "+Inf" if value > 0 else "-Inf"
-    if value == 0:
-        return "-0" if math.copysign(1.0, value) < 0 else "0"
-    plain = double_text(abs(value))
-    whole, _, fraction = plain.partition(".")
-    exponent = len(whole) - 1 if whole != "0" else len(fraction.lstrip("0")) - len(fraction) - 1
-    sign = "-" if value < 0 else ""
-    if -4 <= exponent < _PLAIN_EXPONENT:
-        return sign + plain
-    digits = (whole + fraction).strip("0")
-    mantissa = digits[0] + ("." + digits[1:] if len(digits) > 1 else "")
-    return f"{sign}{mantissa}e{'-' if exponent < 0 else '+'}{abs(exponent):02}"
-
-
-# From this power of ten on, Go prints an exponent (strconv.FormatFloat, format 'g', shortest).
-_PLAIN_EXPONENT: Final = 6
+    return go_g(value) if kind is float else None
 
 
 @function("bytes", 1, cost=lambda arguments, result: traversal()(arguments, result))

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable
 from typing import Final
 
-from registry.cel.common.values import NONE, EvalError, Opaque, Optional, TypeValue, Value, register_type, size_of
+from registry.cel.common.values import NONE, EvalError, Opaque, Optional, TypeValue, Value, size_of
 from registry.cel.ext.table import REGEX_FACTOR, STRING_FACTOR, function, member
 from registry.cel.ext.url import parse_request_uri
 from registry.schema.formats.formats import format_check
@@ -43,9 +43,6 @@ class Format(Opaque):
 
     def is_same(self, other: Format) -> bool:
         return self.name == other.name
-
-
-register_type(Format, FORMAT)
 
 
 def _uri(text: str) -> list[str]:

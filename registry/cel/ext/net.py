@@ -11,12 +11,12 @@ import math
 from ipaddress import IPv6Address
 from typing import Final
 
-from registry.cel.common.caching import cache_by_text
-from registry.cel.common.values import EvalError, Opaque, TypeValue, Value, no_such_overload, register_type, size_of
+from registry.cel.common.values import EvalError, Opaque, TypeValue, Value, no_such_overload, size_of
 from registry.cel.ext.conversions import TYPE_NAMES
 from registry.cel.ext.table import STRING_FACTOR, Cost, can_parse, function, member, mismatch, traversal
 from registry.codec.go_netip import AddressError, parse_addr
 from registry.codec.go_text import go_quote
+from registry.codec.text_cache import cache_short
 
 IP_TYPE: Final = TypeValue("net.IP")
 CIDR_TYPE: Final = TypeValue("net.CIDR")
@@ -81,14 +81,10 @@ class Cidr(Opaque):
         return ip.bits == self.ip.bits and ip.number >> shift == self.ip.number >> shift
 
 
-register_type(Ip, IP_TYPE)
-register_type(Cidr, CIDR_TYPE)
-
-
 # --- parsing
 
 
-@cache_by_text
+@cache_short(200, 2048)
 def parse_ip(text: str) -> Ip:
     """Parses an IP address. Raises EvalError with the library's text."""
     try:
@@ -106,7 +102,7 @@ def parse_ip(text: str) -> Ip:
     return address
 
 
-@cache_by_text
+@cache_short(200, 2048)
 def parse_cidr(text: str) -> Cidr:
     """Parses a CIDR. Raises EvalError with the library's text."""
     prefix = "network address parse error during conversion from string: "

@@ -11,9 +11,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from registry.cel.common.caching import cache_by_text
-from registry.cel.common.values import INT_MAX, INT_MIN, EvalError, Opaque, TypeValue, Value, register_type
+from registry.cel.common.values import INT_MAX, INT_MIN, EvalError, Opaque, TypeValue, Value
 from registry.cel.ext.table import can_parse, function, member, mismatch, traversal
+from registry.codec.text_cache import cache_short
 
 QUANTITY: Final = TypeValue("kubernetes.Quantity")
 
@@ -53,16 +53,13 @@ class Quantity(Opaque):
         return (left > right) - (left < right)
 
 
-register_type(Quantity, QUANTITY)
-
-
 def align(left: Quantity, right: Quantity) -> tuple[int, int, int]:
     """The digits of both at the smaller of their scales, and that scale."""
     scale = min(left.scale, right.scale)
     return left.digits * 10 ** (left.scale - scale), right.digits * 10 ** (right.scale - scale), scale
 
 
-@cache_by_text
+@cache_short(200, 2048)
 def parse_quantity(text: str) -> Quantity:
     """Parses a quantity. Raises EvalError with apimachinery's text."""
     match = _TEXT.fullmatch(text) if 0 < len(text) <= _MAX_EXPONENT else None

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from registry.cel.common.caching import cache_by_text
-from registry.cel.common.values import EvalError, Opaque, TypeValue, Value, register_type
+from registry.cel.common.values import EvalError, Opaque, TypeValue, Value
 from registry.cel.ext.table import can_parse, function, member, mismatch, traversal
 from registry.codec.go_text import go_quote
+from registry.codec.text_cache import cache_short
 
 SEMVER: Final = TypeValue("kubernetes.Semver")
 
@@ -45,9 +45,6 @@ class Semver(Opaque):
         return (len(self.pre) > len(other.pre)) - (len(self.pre) < len(other.pre))
 
 
-register_type(Semver, SEMVER)
-
-
 def _compare_parts(left: int | str, right: int | str) -> int:
     """Numeric identifiers come before alphanumeric ones."""
     if isinstance(left, int) and isinstance(right, int):
@@ -57,7 +54,7 @@ def _compare_parts(left: int | str, right: int | str) -> int:
     return -1 if isinstance(left, int) else 1
 
 
-@cache_by_text
+@cache_short(200, 2048)
 def parse_semver(text: str) -> Semver:
     """Parses a version. Raises EvalError with blang/semver's text."""
     if not text:

@@ -162,10 +162,6 @@ def substring(text: Value, start: Value, end: Value = None) -> str:
 
 
 @member("trim", 1, of=(str,), cost=traversal())
-def trim(text: str) -> str:
-    return text.strip(_BLANKS)
-
-
 def trim_space(text: str) -> str:
     """strings.TrimSpace"""
     return text.strip(_BLANKS)

@@ -9,13 +9,13 @@ from typing import Final
 from urllib.parse import unquote_to_bytes
 
 from registry.budget import spend
-from registry.cel.common.caching import cache_by_text
 from registry.cel.common.maps import Map
-from registry.cel.common.values import EvalError, Opaque, TypeValue, Value, register_type
+from registry.cel.common.values import EvalError, Opaque, TypeValue, Value
 from registry.cel.ext.conversions import TYPE_NAMES
 from registry.cel.ext.strings import CHARACTERS
 from registry.cel.ext.table import can_parse, function, member, traversal
 from registry.codec import go_url
+from registry.codec.text_cache import cache_short
 
 URL: Final = TypeValue("kubernetes.URL")
 TYPE_NAMES[URL.name] = URL
@@ -38,10 +38,7 @@ class UrlValue(Opaque):
         return self.parts == other.parts
 
 
-register_type(UrlValue, URL)
-
-
-@cache_by_text
+@cache_short(200, 2048)
 def parse_request_uri(text: str) -> None:
     """Raises EvalError unless net/url.ParseRequestURI accepts `text`: an absolute URL or an absolute path."""
     try:
@@ -50,7 +47,7 @@ def parse_request_uri(text: str) -> None:
         raise EvalError(str(error)) from None
 
 
-@cache_by_text
+@cache_short(200, 2048)
 def parse_url(text: str) -> UrlValue:
     try:
         go_url.parse_request_uri(text)

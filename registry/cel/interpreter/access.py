@@ -20,18 +20,16 @@ from registry.cel.common.values import (
     no_such_overload,
     type_of,
 )
-from registry.cel.ext.conversions import number_text
 from registry.cel.ext.maps import key_text
 from registry.cel.interpreter.code import Code, Frame, Run, value_of
 from registry.cel.interpreter.schema_values import SchemaList, SchemaMap
-from registry.cel.interpreter.view import View
-
-_PYTHON_TYPES: dict[str, type] = {"object": dict, "map": dict, "list": list}
+from registry.cel.interpreter.view import CONTAINERS, View
+from registry.codec.go_text import go_g
 
 
 def container_type(view: View) -> type | None:
     """The Python type of decoded values that the compiler accesses directly; None for those that are converted."""
-    return None if view.nullable else _PYTHON_TYPES.get(view.kind)
+    return None if view.nullable else CONTAINERS.get(view.kind)
 
 
 def missing_key(key: Value) -> EvalError:
@@ -40,7 +38,7 @@ def missing_key(key: Value) -> EvalError:
 
 def variable(slot: int, view: View | None, *, verified: bool = False) -> Code:
     """The value of a slot. With a view it is decoded JSON, whose type has been checked if `verified`."""
-    if verified and view is not None and view.kind in _PYTHON_TYPES:
+    if verified and view is not None and view.kind in CONTAINERS:
         return Code(lambda frame: frame[slot], view=view, attribute=True, slot=slot)
     if view is None:
 
@@ -53,7 +51,7 @@ def variable(slot: int, view: View | None, *, verified: bool = False) -> Code:
 
 def _compile_typed(view: View, slot: int) -> Code:
     convert = view.convert
-    python_type = _PYTHON_TYPES.get(view.kind)
+    python_type = CONTAINERS.get(view.kind)
     if python_type is not None and not view.nullable:
 
         def read(frame: Frame) -> Any:
@@ -91,9 +89,9 @@ def select(operand: Code, name: str) -> Code:
 def _select_property(operand: Code, name: str, key: str, child: View) -> Code:
     """A property of an object; null counts as absent."""
     convert, run, slot = child.convert, operand.run, operand.slot
-    expected = _PYTHON_TYPES.get(child.kind) or child.plain
+    expected = CONTAINERS.get(child.kind) or child.plain
     missing = f"no such key: {name}"
-    view = child if child.kind in _PYTHON_TYPES else None
+    view = child if child.kind in CONTAINERS else None
     if expected is None:
 
         def select_converted(frame: Frame) -> Value:
@@ -152,8 +150,8 @@ def _select_entry(operand: Code, key: str, element: View) -> Code:
     """An entry of a map whose key is a constant of the expression."""
     run, convert = operand.run, element.convert
     missing = f"no such key: {key}"
-    if element.kind in _PYTHON_TYPES and not element.nullable:
-        expected = _PYTHON_TYPES[element.kind]
+    if element.kind in CONTAINERS and not element.nullable:
+        expected = CONTAINERS[element.kind]
 
         def select_raw(frame: Frame) -> Any:
             entries = run(frame)
@@ -233,7 +231,7 @@ def _go_type(value: Value) -> str:
 
 def _index_list(operand: Code, key: Code, element: View) -> Code:
     run, key_run, convert = operand.run, _qualifier(key), element.convert
-    expected = None if element.nullable else _PYTHON_TYPES.get(element.kind)
+    expected = None if element.nullable else CONTAINERS.get(element.kind)
 
     def index_list(frame: Frame) -> Any:
         items, position = run(frame), key_run(frame)
@@ -283,7 +281,7 @@ def list_index(key: Value) -> int:
     if type(key) is float:
         if key == key and abs(key) < 1 << 63 and key.is_integer():
             return int(key)
-        raise EvalError(f"unsupported index value {number_text(key)} in list")
+        raise EvalError(f"unsupported index value {go_g(key)} in list")
     raise EvalError(f"unsupported index type '{type_of(key).name}' in list")
 
 

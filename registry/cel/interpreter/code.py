@@ -137,10 +137,7 @@ class Exact:
             return code
 
         def run_charged(frame: Frame) -> Value:
-            total = frame[COST] + cost
-            frame[COST] = total
-            if total > PER_CALL_LIMIT:
-                raise CostExceeded
+            charge(frame, cost)
             return run(frame)
 
         return Code(run_charged, 0, code.view, attribute=code.attribute)
@@ -149,10 +146,7 @@ class Exact:
     def rounds(per_round: int) -> Callable[[Frame, list[Value]], Iterable[Value]]:
         def begin(frame: Frame, items: list[Value]) -> Iterator[Value]:
             for item in _iter_metered(items):
-                total = frame[COST] + per_round
-                frame[COST] = total
-                if total > PER_CALL_LIMIT:
-                    raise CostExceeded
+                charge(frame, per_round)
                 yield item
 
         return begin

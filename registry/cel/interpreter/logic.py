@@ -12,7 +12,17 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from registry.cel.common.values import EvalError, Value, compare, equal, is_equal, is_ordered, no_such_overload, size_of
+from registry.cel.common.values import (
+    NO_SUCH_OVERLOAD,
+    EvalError,
+    Value,
+    compare,
+    equal,
+    is_equal,
+    is_ordered,
+    no_such_overload,
+    size_of,
+)
 from registry.cel.ext.standard import is_in
 from registry.cel.ext.table import STRING_FACTOR
 from registry.cel.interpreter.code import Code, Counting, Frame, Run, charge, value_of
@@ -43,22 +53,19 @@ def _short_circuit(terms: list[Code], decisive: bool) -> Code:
     otherwise = not decisive
 
     def run(frame: Frame) -> Value:
-        failure: EvalError | None = None
+        failure: str | None = None
         for term in runs:
             try:
                 value = term(frame)
             except EvalError as error:
-                failure = failure or error
+                failure = failure or str(error)
                 continue
             if value is decisive:
                 return decisive
             if value is not otherwise:
-                failure = failure or no_such_overload()
+                failure = failure or NO_SUCH_OVERLOAD
         if failure is not None:
-            try:
-                raise failure
-            finally:
-                del failure
+            raise EvalError(failure)
         return otherwise
 
     return Code(run, cost)
@@ -71,30 +78,25 @@ def _short_circuit_two(left: Run, right: Run, decisive: bool) -> Run:
         try:
             value = left(frame)
         except EvalError as error:
-            return _right_decides(right, frame, decisive, error)
-        if value is decisive:
-            return decisive
-        if value is not otherwise:
-            return _right_decides(right, frame, decisive, no_such_overload())
-        value = right(frame)
-        if value is True or value is False:
-            return value
-        raise no_such_overload()
+            failure = str(error)
+        else:
+            if value is decisive:
+                return decisive
+            if value is otherwise:
+                value = right(frame)
+                if value is True or value is False:
+                    return value
+                raise no_such_overload()
+            failure = NO_SUCH_OVERLOAD
+        # Only a right side that decides makes up for the failure of the left one.
+        try:
+            if right(frame) is decisive:
+                return decisive
+        except EvalError:
+            pass
+        raise EvalError(failure)
 
     return run
-
-
-def _right_decides(right: Run, frame: Frame, decisive: bool, failure: EvalError) -> Value:
-    """Evaluates the right side after the left one failed: raises `failure` unless the right side is decisive."""
-    try:
-        if right(frame) is decisive:
-            return decisive
-    except EvalError:
-        pass
-    try:
-        raise failure
-    finally:
-        del failure
 
 
 def negation(operand: Code) -> Code:
@@ -204,7 +206,7 @@ def ordering(name: str, left: Code, right: Code, counting: Counting) -> Code:
         literal = right.run([])
         if type(literal) is int:
             return Code(_to_constant(a, test, literal, slowly), left.cost + 1)
-    return Code(_FAST_ORDERS[name](a, b, slowly), left.cost + right.cost + 1)
+    return Code(_of_two(a, b, test, slowly), left.cost + right.cost + 1)
 
 
 _Slow = Callable[[Frame, Value, Value], bool]
@@ -218,52 +220,12 @@ def _to_constant(a: Run, test: Callable[[Any, Any], bool], literal: int, slowly:
     return order
 
 
-def _less(a: Run, b: Run, slowly: _Slow) -> Run:
-    def less(frame: Frame) -> bool:
+def _of_two(a: Run, b: Run, test: Callable[[Any, Any], bool], slowly: _Slow) -> Run:
+    def order(frame: Frame) -> bool:
         x, y = a(frame), b(frame)
-        if type(x) is int and type(y) is int:
-            return x < y
-        return slowly(frame, x, y)
+        return test(x, y) if type(x) is int and type(y) is int else slowly(frame, x, y)
 
-    return less
-
-
-def _less_equal(a: Run, b: Run, slowly: _Slow) -> Run:
-    def less_equal(frame: Frame) -> bool:
-        x, y = a(frame), b(frame)
-        if type(x) is int and type(y) is int:
-            return x <= y
-        return slowly(frame, x, y)
-
-    return less_equal
-
-
-def _greater(a: Run, b: Run, slowly: _Slow) -> Run:
-    def greater(frame: Frame) -> bool:
-        x, y = a(frame), b(frame)
-        if type(x) is int and type(y) is int:
-            return x > y
-        return slowly(frame, x, y)
-
-    return greater
-
-
-def _greater_equal(a: Run, b: Run, slowly: _Slow) -> Run:
-    def greater_equal(frame: Frame) -> bool:
-        x, y = a(frame), b(frame)
-        if type(x) is int and type(y) is int:
-            return x >= y
-        return slowly(frame, x, y)
-
-    return greater_equal
-
-
-_FAST_ORDERS: dict[str, Callable[[Run, Run, _Slow], Run]] = {
-    "_<_": _less,
-    "_<=_": _less_equal,
-    "_>_": _greater,
-    "_>=_": _greater_equal,
-}
+    return order
 
 
 # --- membership

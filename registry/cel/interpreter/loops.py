@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from registry.cel.common.values import EvalError, Value, no_such_overload
+from registry.cel.common.values import NO_SUCH_OVERLOAD, EvalError, Value
 from registry.cel.ext.table import LIST_COST
 from registry.cel.interpreter.code import Code, Counting, Frame, Run, costing, value_of
 from registry.cel.interpreter.ranges import Range, range_of
@@ -116,22 +116,19 @@ def _deciding(slot: int, rounds: Rounds, body: Run, decisive: bool) -> Run:
     otherwise = not decisive
 
     def run(frame: Frame) -> Value:
-        failure: EvalError | None = None
+        failure: str | None = None
         for frame[slot] in rounds(frame):  # noqa: B020 - the slot is the loop's variable, here and below
             try:
                 value = body(frame)
             except EvalError as error:
-                failure = failure or error
+                failure = failure or str(error)
                 continue
             if value is decisive:
                 return decisive
             if value is not otherwise:
-                failure = failure or no_such_overload()
+                failure = failure or NO_SUCH_OVERLOAD
         if failure is not None:
-            try:
-                raise failure
-            finally:
-                del failure
+            raise EvalError(failure)
         return otherwise
 
     return run
@@ -172,17 +169,14 @@ def _exists_one(compiler: Compiler, node: Comprehension, over: Range) -> Code | 
             try:
                 value = test(frame)
             except EvalError as error:
-                failure = error  # a later error replaces an earlier one, as in cel-go
+                failure = str(error)  # a later error replaces an earlier one, as in cel-go
                 continue
             if value is True:
                 count += 1
             elif value is not False:
-                failure = no_such_overload()
+                failure = NO_SUCH_OVERLOAD
         if failure is not None:
-            try:
-                raise failure
-            finally:
-                del failure
+            raise EvalError(failure)
         return count == 1
 
     return costing(Code(run, over.cost), 2)
@@ -233,26 +227,23 @@ def _collecting(slot: int, rounds: Rounds, test: Run | None, element: Run) -> Ru
     def run_filter(frame: Frame) -> list[Value]:
         assert test is not None
         result: list[Value] = []
-        failure: EvalError | None = None
+        failure: str | None = None
         for frame[slot] in rounds(frame):  # noqa: B020
             try:
                 value = test(frame)
             except EvalError as error:
-                failure = error  # a later error replaces an earlier one, as in cel-go
+                failure = str(error)  # a later error replaces an earlier one, as in cel-go
                 continue
             if value is True:
                 if failure is None:
                     try:
                         result.append(element(frame))
                     except EvalError as error:
-                        failure = error
+                        failure = str(error)
             elif value is not False:
-                failure = no_such_overload()
+                failure = NO_SUCH_OVERLOAD
         if failure is not None:
-            try:
-                raise failure
-            finally:
-                del failure
+            raise EvalError(failure)
         return result
 
     def run_map(frame: Frame) -> list[Value]:

@@ -49,9 +49,6 @@ class Preserved(Opaque):
         return type(other) is Preserved and _same(self.value, other.value)
 
 
-register_type(Preserved, Preserved.type)
-
-
 def _same(left: Json, right: Json) -> bool:
     """Equality of untyped values. Its cost in CEL is 1, so the size is charged to the budget before comparing."""
     if left is right:
@@ -173,18 +170,15 @@ class SchemaList(ListValue):
     def contains(self, needle: Value) -> bool:
         """Raises the error of an element that cannot be converted only if no other element equals `needle`."""
         spend(len(self))
-        failure: EvalError | None = None
+        failure: str | None = None
         for position in range(len(self)):
             try:
                 if equal(self.get(position), needle):
                     return True
             except EvalError as error:
-                failure = failure or error
+                failure = failure or str(error)
         if failure is not None:
-            try:
-                raise failure
-            finally:
-                del failure
+            raise EvalError(failure)
         return False
 
     def equals(self, other: Value) -> bool:

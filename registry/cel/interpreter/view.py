@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from registry.cel.common.values import EvalError, Value
 
 Json = Any
+
+# The Python types of the kinds of values that are read in place.
+CONTAINERS: Final[Mapping[str, type]] = {"object": dict, "map": dict, "list": list}
 
 
 class View:

@@ -20,6 +20,7 @@ from registry.cel.common.values import EvalError, Value
 from registry.cel.interpreter.schema_values import Preserved, SchemaList, SchemaMap
 from registry.cel.interpreter.view import View
 from registry.codec import go_base64
+from registry.codec.go_text import go_type
 from registry.schema.model import Structural
 
 Json = Any
@@ -116,19 +117,9 @@ def _nullable(schema: Structural, convert: Callable[[Json], Value]) -> Callable[
 
 # --- scalars
 
-_GO_TYPES: Final[dict[type, str]] = {
-    bool: "bool",
-    int: "int64",
-    float: "float64",
-    str: "string",
-    type(None): "<nil>",
-    list: "[]interface {}",
-    dict: "map[string]interface {}",
-}
-
 
 def _type_error(expected: str, value: Json) -> EvalError:
-    return EvalError(f"invalid data, expected {expected}, got {_GO_TYPES[type(value)]}")
+    return EvalError(f"invalid data, expected {expected}, got {go_type(value)}")
 
 
 def _of_type(type_: type, name: str) -> Callable[[Json], Value]:

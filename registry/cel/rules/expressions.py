@@ -74,7 +74,7 @@ def compile_expression(
     text: str, declared: Declared, kind: ExpressionKind, *, optional_old_self: bool = False
 ) -> RuleExpression:
     """Compiles the text of a rule or messageExpression at a schema node with the declared type."""
-    parsed = _parse(text)
+    parsed = parse_rule(text)
     try:
         return _compile(parsed, declared, kind, optional_old_self)
     except RecursionError:  # The tree is within bounds, but the caller has used up most of Python's stack.
@@ -108,7 +108,8 @@ def _uses(checked: Checked, name: str) -> bool:
     )
 
 
-def _parse(text: str) -> Parsed:
+def parse_rule(text: str) -> Parsed:
+    """The parsed text of a rule or of a policy's expression, which may be parsed several times."""
     return _cached_parse(text) if len(text) <= _MAX_CACHED_TEXT else parse(text)
 
 

@@ -7,13 +7,14 @@ compiled on first use.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import Any
 
 from registry.cel.checker.schema_types import Declared, declare
 from registry.cel.common.values import EvalError
 from registry.cel.ext.strings import trim_space
 from registry.cel.interpreter.compile import Program, compile_program
-from registry.cel.interpreter.view import View
+from registry.cel.interpreter.view import CONTAINERS, View
 from registry.cel.interpreter.views import view_of
 from registry.cel.rules.expressions import MESSAGE, OLD_SELF, RULE, SELF, compile_expression
 from registry.schema.field_paths import SchemaPathError, resolve
@@ -21,38 +22,22 @@ from registry.schema.model import Structural, ValidationRule
 
 Json = Any
 
-_PYTHON_TYPES: Final[Mapping[str, type]] = {"object": dict, "map": dict, "list": list}
 
-
+@dataclass(slots=True, eq=False)
 class Node:
     """A node of the schema with rules, or with rules somewhere below."""
 
-    __slots__ = (
-        "_declared",
-        "_rules",
-        "_view",
-        "expected",
-        "items",
-        "name",
-        "parent",
-        "properties",
-        "resource",
-        "schema",
-        "values",
-    )
-
-    def __init__(self, schema: Structural, parent: Node | None, name: str, resource: bool) -> None:
-        self.schema = schema
-        self.parent = parent
-        self.name = name  # of the property; "" for items and map values
-        self.resource = resource
-        self.properties: Mapping[str, Node] = {}
-        self.items: Node | None = None
-        self.values: Node | None = None
-        self._rules: tuple[CompiledRule, ...] | None = None if schema.validations else ()
-        self.expected: type | None = None  # the Python type of values that rules can be evaluated on; set by rules()
-        self._view: View | None = None
-        self._declared: Declared | None = None
+    schema: Structural
+    parent: Node | None
+    name: str  # of the property; "" for items and map values
+    resource: bool
+    properties: Mapping[str, Node] = field(default_factory=dict)
+    items: Node | None = None
+    values: Node | None = None
+    expected: type | None = None  # the Python type of values that rules can be evaluated on; set by rules()
+    _rules: tuple[CompiledRule, ...] | None = None
+    _view: View | None = None
+    _declared: Declared | None = None
 
     def view(self) -> View:
         if self._view is None:
@@ -85,7 +70,7 @@ class Node:
 
     def rules(self) -> tuple[CompiledRule, ...]:
         if self._rules is None:
-            self.expected = _PYTHON_TYPES.get(self.view().kind)
+            self.expected = CONTAINERS.get(self.view().kind)
             rules = self.schema.validations
             # Rules of a node without a type have one error for all of them.
             rules = rules[:1] if self.declared() is None else tuple(rule for rule in rules if rule.rule.strip())

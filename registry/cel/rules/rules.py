@@ -35,17 +35,17 @@ Json = Any
 OBJECT_BUDGET: Final = 10_000_000
 
 # The longest result of a messageExpression that is used (celconfig.MaxEvaluatedMessageExpressionSizeBytes).
-_MAX_MESSAGE_BYTES: Final = 5120
+MAX_MESSAGE_BYTES: Final = 5120
 
 # Processor time limit for the rules of one object, and the cost between two checks of the clock.
 _SECONDS: Final = 1.0
 _COST_PER_LOOK: Final = 200_000
 
-_OUT_OF_BUDGET: Final = "validation failed due to running out of cost budget, no further validation rules will be run"
+OUT_OF_BUDGET: Final = "validation failed due to running out of cost budget, no further validation rules will be run"
 _MESSAGE_OUT_OF_BUDGET: Final = (
     "messageExpression evaluation failed due to running out of cost budget, no further validation rules will be run"
 )
-_LIMIT_EXCEEDED: Final = "operation cancelled: actual cost limit exceeded"
+LIMIT_EXCEEDED: Final = "operation cancelled: actual cost limit exceeded"
 
 
 @lru_cache(maxsize=2048)
@@ -88,7 +88,7 @@ class Rules:
                 if not exact:
                     seconds = work.seconds
                     continue
-                run.error(root, path, _OUT_OF_BUDGET)
+                run.error(root, path, OUT_OF_BUDGET)
             except Stopped:
                 pass
             if warnings is not None:
@@ -181,7 +181,7 @@ class Run:
         if not typed or (old is not None and expected is not None and type(old) is not expected):
             old = None
         if self.budget <= 0:
-            self.stop(node, path, _OUT_OF_BUDGET)
+            self.stop(node, path, OUT_OF_BUDGET)
         if self.budget < self._look:
             self._check_time(node, path)
         for rule in rules:
@@ -210,7 +210,7 @@ class Run:
         try:
             check_time()
         except BudgetExceeded:
-            self.error(node, path, _OUT_OF_BUDGET)
+            self.error(node, path, OUT_OF_BUDGET)
             raise Stopped from None
 
     def rule(
@@ -231,9 +231,17 @@ class Run:
             frame[COST] = max(frame[COST], PER_CALL_LIMIT + 1)
         except RecursionError:
             failure = EvalError("the value is nested too deeply")
-        if frame[COST] > PER_CALL_LIMIT:
-            self.report_exceeded(node, path, frame[COST], f"for rule: {rule.label}")
-        self.spend(node, path, frame[COST], _OUT_OF_BUDGET)
+        cost = frame[COST]
+        if cost > self.budget:
+            self.stop(node, path, OUT_OF_BUDGET)
+        if cost > PER_CALL_LIMIT:
+            self.stop(
+                node,
+                path,
+                f"'{LIMIT_EXCEEDED}': no further validation rules will be run due to call cost exceeds limit "
+                f"for rule: {rule.label}",
+            )
+        self.budget -= cost
         if failure is not None:
             self.fail(node, path, str(failure), rule.label)
         elif value is not True:
@@ -300,7 +308,7 @@ class Run:
             raise Stopped
         self.budget -= cost
         text = trim_space(value) if type(value) is str else ""
-        fits = text and "\n" not in text and len(text.encode("utf-8", "replace")) <= _MAX_MESSAGE_BYTES
+        fits = text and "\n" not in text and len(text.encode("utf-8", "replace")) <= MAX_MESSAGE_BYTES
         return text if fits else rule.text
 
     # --- errors and budget
@@ -313,23 +321,6 @@ class Run:
             self.warnings.append(error.message())
         else:
             self.errors.append(error)
-
-    def spend(self, node: Node, path: str, cost: int, text: str) -> None:
-        if cost > self.budget:
-            self.stop(node, path, text)
-        self.budget -= cost
-
-    def report_exceeded(self, node: Node, path: str, cost: int, what: str) -> None:
-        """Reports an expression whose cost exceeds the limit of one evaluation."""
-        if not self.exact:
-            raise CostExceeded
-        if cost > self.budget:
-            self.stop(node, path, _OUT_OF_BUDGET)
-        self.stop(
-            node,
-            path,
-            f"'{_LIMIT_EXCEEDED}': no further validation rules will be run due to call cost exceeds limit {what}",
-        )
 
     def stop(self, node: Node, path: str, text: str) -> None:
         if not self.exact:

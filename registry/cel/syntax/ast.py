@@ -115,7 +115,6 @@ class ListExpr:
 class MapEntry:
     """`key: value` in a map; `?key: value` is optional. The offset is that of the colon."""
 
-    id: int
     offset: int
     key: Expr
     value: Expr
@@ -135,7 +134,6 @@ class MapExpr:
 class FieldEntry:
     """`field: value` in a message; the offset is that of the colon."""
 
-    id: int
     offset: int
     field: str
     value: Expr
@@ -237,29 +235,31 @@ def walk(root: Expr) -> Iterator[Expr]:
 
 def rewrite(root: Expr, change: Callable[[Expr], Expr]) -> Expr:
     """The tree with each node replaced by the result of `change`, children before parents. Recurses."""
+    return change(with_children(root, lambda node: rewrite(node, change)))
 
-    def of(node: Expr) -> Expr:
-        return rewrite(node, change)
 
-    match root:
+def with_children(node: Expr, of: Callable[[Expr], Expr]) -> Expr:
+    """`node` with the result of `of` for each of its children."""
+    match node:
         case Select():
-            root = replace(root, operand=of(root.operand))
+            return replace(node, operand=of(node.operand))
         case Call():
-            target = None if root.target is None else of(root.target)
-            root = replace(root, target=target, args=tuple(map(of, root.args)))
+            target = None if node.target is None else of(node.target)
+            return replace(node, target=target, args=tuple(map(of, node.args)))
         case ListExpr():
-            root = replace(root, elements=tuple(map(of, root.elements)))
+            return replace(node, elements=tuple(map(of, node.elements)))
         case MapExpr():
-            root = replace(root, entries=tuple(replace(e, key=of(e.key), value=of(e.value)) for e in root.entries))
+            return replace(node, entries=tuple(replace(e, key=of(e.key), value=of(e.value)) for e in node.entries))
         case StructExpr():
-            root = replace(root, entries=tuple(replace(e, value=of(e.value)) for e in root.entries))
+            return replace(node, entries=tuple(replace(e, value=of(e.value)) for e in node.entries))
         case Comprehension():
-            root = replace(
-                root,
-                iter_range=of(root.iter_range),
-                accu_init=of(root.accu_init),
-                loop_condition=of(root.loop_condition),
-                loop_step=of(root.loop_step),
-                result=of(root.result),
+            return replace(
+                node,
+                iter_range=of(node.iter_range),
+                accu_init=of(node.accu_init),
+                loop_condition=of(node.loop_condition),
+                loop_step=of(node.loop_step),
+                result=of(node.result),
             )
-    return change(root)
+        case _:
+            return node

@@ -50,16 +50,11 @@ class TokenStream(NamedTuple):
 def tokenize(text: str) -> TokenStream | None:
     """The tokens of `text`, or None if part of it is not a token."""
     tokens = TokenStream([], [], [])
-    position = _scan(text, 0, tokens)
+    position = scan_on(text, 0, tokens)
     if position < len(text):
         return None
     finish(tokens, len(text))
     return tokens
-
-
-def scan_on(text: str, position: int, tokens: TokenStream) -> int:
-    """Appends the tokens from `position` on; returns the offset of the first character that starts none, or the end."""
-    return _scan(text, position, tokens)
 
 
 def finish(tokens: TokenStream, offset: int) -> None:
@@ -68,7 +63,8 @@ def finish(tokens: TokenStream, offset: int) -> None:
     tokens.offsets.append(offset)
 
 
-def _scan(text: str, position: int, tokens: TokenStream) -> int:
+def scan_on(text: str, position: int, tokens: TokenStream) -> int:
+    """Appends the tokens from `position` on; returns the offset of the first character that starts none, or the end."""
     kinds, texts, offsets = tokens
     match = _TOKEN.match
     end = len(text)

@@ -10,11 +10,8 @@ import re
 from collections.abc import Callable
 from typing import Final
 
+from registry.cel.common.values import INT_MAX, INT_MIN, UINT_MAX
 from registry.cel.syntax.ast import NodeKind
-
-MIN_INT: Final = -(2**63)
-MAX_INT: Final = 2**63 - 1
-MAX_UINT: Final = 2**64 - 1
 
 _MAX_DIGITS: Final = 400  # more are zeros or out of range; the limit of int() is far higher
 _NEWLINES: Final = re.compile("\r\n?")
@@ -42,7 +39,7 @@ class LiteralError(Exception):
 def parse_int(text: str) -> int:
     """`-0x1F` is -31. Raises LiteralError outside of int64."""
     value = _integer(text)
-    if value is None or not MIN_INT <= value <= MAX_INT:
+    if value is None or not INT_MIN <= value <= INT_MAX:
         raise LiteralError("invalid int literal")
     return value
 
@@ -50,7 +47,7 @@ def parse_int(text: str) -> int:
 def parse_uint(text: str) -> int:
     """`0x1Fu` is 31. Raises LiteralError outside of uint64."""
     value = _integer(text[:-1])
-    if value is None or value > MAX_UINT:
+    if value is None or value > UINT_MAX:
         raise LiteralError("invalid uint literal")
     return value
 

@@ -27,7 +27,6 @@ from registry.cel.syntax.ast import (
     MapExpr,
     NodeKind,
     Select,
-    StructExpr,
 )
 
 MAP_INSERT: Final = "cel.@mapInsert"
@@ -119,41 +118,7 @@ class Expander:
         if self._copies < 0:
             raise TooManyCopiesError
         new = self.next_id()
-        match node:
-            case Select():
-                return replace(node, id=new, operand=self.copy(node.operand))
-            case Call():
-                target = None if node.target is None else self.copy(node.target)
-                return replace(node, id=new, target=target, args=tuple(self.copy(a) for a in node.args))
-            case ListExpr():
-                return replace(node, id=new, elements=tuple(self.copy(e) for e in node.elements))
-            case MapExpr():
-                return replace(
-                    node,
-                    id=new,
-                    entries=tuple(
-                        replace(e, id=self.next_id(), key=self.copy(e.key), value=self.copy(e.value))
-                        for e in node.entries
-                    ),
-                )
-            case StructExpr():
-                return replace(
-                    node,
-                    id=new,
-                    entries=tuple(replace(e, id=self.next_id(), value=self.copy(e.value)) for e in node.entries),
-                )
-            case Comprehension():
-                return replace(
-                    node,
-                    id=new,
-                    iter_range=self.copy(node.iter_range),
-                    accu_init=self.copy(node.accu_init),
-                    loop_condition=self.copy(node.loop_condition),
-                    loop_step=self.copy(node.loop_step),
-                    result=self.copy(node.result),
-                )
-            case _:
-                return replace(node, id=new)
+        return replace(ast.with_children(node, self.copy), id=new)
 
 
 Macro: TypeAlias = "Callable[[Expander, Expr | None, tuple[Expr, ...]], Expr]"

@@ -358,13 +358,13 @@ class _Parser:
         key = self.expression()
         colon = self.offsets[self.position]
         self.expect(":")
-        return MapEntry(self.macros.next_id(), colon, key, self.expression(), optional)
+        return MapEntry(colon, key, self.expression(), optional)
 
     def field_entry(self, optional: bool, offset: int) -> FieldEntry:
         name = self.member_name(offset)
         colon = self.offsets[self.position]
         self.expect(":")
-        return FieldEntry(self.macros.next_id(), colon, name, self.expression(), optional)
+        return FieldEntry(colon, name, self.expression(), optional)
 
     def literal(self, kind: str, offset: int) -> Expr:
         text = self.texts[self.position]

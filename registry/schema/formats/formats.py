@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from registry.codec.go_time import ORDINARY_SECONDS
+from registry.codec.go_time import ORDINARY_SECONDS, days_in
 from registry.schema.checks import always
 from registry.schema.formats.mail import is_email
 from registry.schema.formats.net import is_cidr, is_hostname, is_ipv4, is_ipv6, is_mac, is_request_uri
@@ -141,17 +141,14 @@ def _is_long_name(text: str) -> bool:
 _date = re.compile(r"(\d{4})-(\d\d)-(\d\d)", re.ASCII).fullmatch
 _ordinary_date_time = re.compile(ORDINARY_SECONDS + "Z", re.ASCII).fullmatch
 _time_of_day = re.compile(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(?:.[0-9]+)?(?:z|[+-][0-9]{2}:[0-9]{2})").fullmatch
-_DAYS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
 def _is_date(text: str) -> bool:
     match = _date(text)
     if match is None:
         return False
-    year, month, day = (int(number) for number in match.groups())
-    if not 1 <= month <= 12 or not 1 <= day <= _DAYS[month - 1]:
-        return False
-    return not (month == 2 and day == 29) or (year % 4 == 0 and (year % 100 != 0 or year % 400 == 0))
+    year, month, day = map(int, match.groups())
+    return 1 <= month <= 12 and 1 <= day <= days_in(year, month)
 
 
 def _is_date_time(text: str) -> bool:
