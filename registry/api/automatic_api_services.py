@@ -4,7 +4,8 @@ Until then a tenant stores none, as it stores no default roles (default_roles.py
 definitions: a process writes missing ones before it answers a request for them, and after each write of a
 definition.
 
-Follows kube-aggregator pkg/controllers/{autoregister,status/local}.
+Follows kube-aggregator pkg/controllers/{autoregister,status/local} and kubernetes
+pkg/controlplane/controller/crdregistration.
 """
 
 from __future__ import annotations

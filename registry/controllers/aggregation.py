@@ -26,8 +26,6 @@ from registry.store.types import ObjectKey, Row
 logger = logging.getLogger(__name__)
 
 MANAGER: Final = "clusterrole-aggregation-controller"
-# All roles of a tenant are one work item, whichever of them has changed.
-ALL: Final = ObjectKey("*")
 
 
 async def reconcile(client: ControllerClient, key: ObjectKey) -> None:

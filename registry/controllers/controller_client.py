@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Final, TypeVar
 
 from registry.api.answers import ObjectAnswer
@@ -18,7 +18,7 @@ from registry.api.strategies.base import Context
 from registry.api.verbs.create import create_object
 from registry.api.verbs.delete import DeleteOperation
 from registry.api.verbs.driver import DefinitionsUnstable, NoLongerServed, run, run_current
-from registry.api.verbs.update import UpdateOperation
+from registry.api.verbs.update import UpdateOperation, copy_of
 from registry.authentication.user import SERVER, SERVER_MANAGER
 from registry.controllers.queue import Requeue
 from registry.schema.values import deep_copy
@@ -91,6 +91,32 @@ class ControllerClient:
 
         operation = UpdateOperation(lambda _, old: make(old), verb, self.manager, uid=uid)
         return await self.update(group, plural, key, operation, subresource)
+
+    async def change_status(
+        self, group: str, plural: str, key: ObjectKey, make: Callable[[Object], Object], *, uid: str = ""
+    ) -> None:
+        """Changes the status of one object to what `make` returns for the object, as `change` does."""
+        await self.change(group, plural, key, lambda old: {**copy_of(old), "status": make(old)}, "status", uid=uid)
+
+    async def change_definition_status(self, key: ObjectKey, make: Callable[[Object], Object]) -> None:
+        await self.change_status("apiextensions.k8s.io", "customresourcedefinitions", key, make)
+
+    async def annotate(
+        self,
+        group: str,
+        plural: str,
+        key: ObjectKey,
+        make: Callable[[Mapping[str, str]], Mapping[str, str]],
+        *,
+        uid: str = "",
+    ) -> None:
+        """Changes the annotations of one object to what `make` returns for them, as `change` does."""
+
+        def replace_annotations(old: Object) -> Object:
+            metadata = old["metadata"]
+            return {**old, "metadata": {**metadata, "annotations": make(metadata.get("annotations") or {})}}
+
+        await self.change(group, plural, key, replace_annotations, uid=uid)
 
     async def update(
         self, group: str, plural: str, key: ObjectKey, operation: UpdateOperation, subresource: str = ""

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Final
 
 from registry.api.answers import ObjectAnswer
 from registry.api.bound_definitions import DEFINITIONS
@@ -28,9 +27,6 @@ from registry.definitions.conditions import is_true
 from registry.flowcontrol.evaluation import evaluate
 from registry.store.errors import TenantNotFound
 from registry.store.types import ObjectKey, Tenant, TenantId
-
-# Stands for all definitions of a tenant that are due; no definition has this name.
-ALL: Final = ObjectKey("*")
 
 
 class DueDefinitions:

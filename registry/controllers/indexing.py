@@ -19,13 +19,12 @@ from registry.api.catalog import TenantCatalog
 from registry.api.clock import timestamp
 from registry.api.request import INDEXES, Backend
 from registry.api.served import Object, Served, labels_of
-from registry.api.verbs.update import copy_of
 from registry.budget import BudgetExceeded
 from registry.codec.stored import decode_stored
 from registry.controllers.controller_client import ControllerClient
-from registry.controllers.definitions import ALL, DueDefinitions
+from registry.controllers.definitions import DueDefinitions
 from registry.controllers.queue import Requeue
-from registry.controllers.work import Work, work_queue
+from registry.controllers.work import ALL, Work, work_queue
 from registry.definitions.conditions import find, with_condition
 from registry.definitions.model import Definition
 from registry.flowcontrol.evaluation import evaluate
@@ -195,19 +194,14 @@ async def _update_condition(
     else:
         reason = "Complete" if done == count else _BUILDING
         message = f"{done} of {count} indexes are complete"
-    await client.change(
-        "apiextensions.k8s.io",
-        "customresourcedefinitions",
-        key,
-        lambda old: _with_condition(old, reason, message, keeps_refusal=keeps_refusal),
-        subresource="status",
-    )
+    make = partial(_with_condition, reason=reason, message=message, keeps_refusal=keeps_refusal)
+    await client.change_definition_status(key, make)
 
 
 def _with_condition(old: Object, reason: str, message: str, *, keeps_refusal: bool) -> Object:
+    """Returns the status of a definition with the condition."""
     before = find(old, "Indexed")
     if keeps_refusal and reason == _BUILDING and before is not None and before["reason"] == _QUOTA_EXCEEDED:
         reason, message = before["reason"], before["message"]
     value = "True" if reason == "Complete" else "False"
-    status = with_condition(old.get("status") or {}, "Indexed", value, reason, message, timestamp())
-    return {**copy_of(old), "status": status}
+    return with_condition(old.get("status") or {}, "Indexed", value, reason, message, timestamp())

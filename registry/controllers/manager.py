@@ -15,6 +15,7 @@ from typing import Final, Self
 
 from registry.api.admission.namespace_lifecycle import NAMESPACES
 from registry.api.api_services import API_SERVICES
+from registry.api.automatic_api_services import follow_definitions
 from registry.api.bound_definitions import BINDINGS, DEFINITIONS
 from registry.api.request import QUOTAS, Backend
 from registry.authentication.tokens.service_accounts import SECRETS, SERVICE_ACCOUNTS
@@ -29,7 +30,6 @@ from registry.controllers import (
     sharing,
     tenants,
 )
-from registry.controllers.api_services import automatic
 from registry.controllers.api_services.namespaces import NamespaceCleaner
 from registry.controllers.controller_client import ControllerClient
 from registry.controllers.garbage.collector import RENEW_SECONDS, Collector
@@ -38,7 +38,7 @@ from registry.controllers.namespace_defaults import Trust, ensure_defaults, name
 from registry.controllers.policy_status import POLICIES
 from registry.controllers.queue import Requeue
 from registry.controllers.storage_migration.runner import MigrationSettings, Migrator
-from registry.controllers.work import Work, work_queue
+from registry.controllers.work import ALL, Work, work_queue
 from registry.flowcontrol.time_slice import TimeSlice
 from registry.store.errors import StoreError
 from registry.store.types import ObjectKey, ResourceName, Tenant
@@ -47,7 +47,7 @@ from registry.tasks import running
 logger = logging.getLogger(__name__)
 
 _CONTROLLERS: Final[dict[ResourceName, Callable[[ControllerClient, ObjectKey], Awaitable[None]]]] = {
-    API_SERVICES: automatic.reconcile,
+    API_SERVICES: lambda client, _: follow_definitions(client.backend, client.tenant),
     POLICIES: policy_status.reconcile,
     CLUSTER_ROLES: aggregation.reconcile,
     sharing.EXPORTS: sharing.reconcile_export,
@@ -63,6 +63,8 @@ _MAX_DEFAULTS_RETRY_SECONDS = 60.0
 # How often the leader looks for unfinished work (its process may have crashed).
 SWEEP_SECONDS: Final = 10.0
 _SWEPT: Final = 10_000
+# Writes of APIServices and definitions in quick succession are followed by one of the automatic APIServices.
+_API_SERVICES_QUIET_SECONDS: Final = 0.1
 
 
 class ControllerManager:
@@ -123,17 +125,17 @@ class ControllerManager:
     def enqueue(self, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> None:
         """Enqueues whatever may be due for this object."""
         if resource == CLUSTER_ROLES:
-            self._queue.enqueue(Work(tenant, resource, aggregation.ALL))
+            self._queue.enqueue(Work(tenant, resource, ALL))
         elif resource == API_SERVICES:
-            self._queue.debounce(Work(tenant, resource, automatic.ALL), automatic.QUIET_SECONDS)
+            self._queue.debounce(Work(tenant, resource, ALL), _API_SERVICES_QUIET_SECONDS)
         elif resource == POLICIES:
             self._queue.debounce(Work(tenant, resource, key), policy_status.QUIET_SECONDS)
         elif resource in (NAMESPACES, BINDINGS) or resource in _CONTROLLERS:
             self._queue.enqueue(Work(tenant, resource, key))
         if resource == DEFINITIONS:
             self._due.add(tenant, [key])
-            self._queue.enqueue(Work(tenant, resource, definitions.ALL))
-            self._queue.debounce(Work(tenant, API_SERVICES, automatic.ALL), automatic.QUIET_SECONDS)
+            self._queue.enqueue(Work(tenant, resource, ALL))
+            self._queue.debounce(Work(tenant, API_SERVICES, ALL), _API_SERVICES_QUIET_SECONDS)
         self._migrator.enqueue(tenant, resource, key)
         if resource == tenants.TENANTS:
             self._removal.enqueue(Work(tenant, resource, key))
@@ -189,7 +191,7 @@ class ControllerManager:
 
     async def _reconcile_definitions(self, work: Work) -> None:
         client = ControllerClient(self._backend, work.tenant)
-        if work.key != definitions.ALL:
+        if work.key != ALL:
             await definitions.reconcile(client, work.key, self._held)
             return
         for key in await definitions.reconcile_due(client, self._due):

@@ -8,10 +8,10 @@ Follows kubernetes pkg/controller/namespace/deletion/{namespaced_resources_delet
 
 from __future__ import annotations
 
-import datetime
 import heapq
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from time import monotonic
 from typing import Any, Final
 
@@ -19,7 +19,7 @@ from registry.aggregation.model import GROUP as AGGREGATION
 from registry.aggregation.model import PLURAL
 from registry.api.admission.namespace_lifecycle import NAMESPACES
 from registry.api.catalog import TenantCatalog
-from registry.api.clock import timestamp
+from registry.api.clock import age_seconds, timestamp
 from registry.api.decoding import metadata_of, object_of
 from registry.api.options import DeleteOptions
 from registry.api.served import Object, Served
@@ -61,7 +61,7 @@ async def reconcile(
     marked = metadata.get("deletionTimestamp")
     if not marked or FINALIZER not in ((await object_of(row.body)).get("spec") or {}).get("finalizers", ()):
         return
-    if (left := GRACE_SECONDS - _age_seconds(marked)) > 0:
+    if (left := GRACE_SECONDS - age_seconds(marked)) > 0:
         raise Requeue(left)
     client = client.with_manager(CONTROLLER_MANAGER)
     remaining, finalizers = await _delete_content(client, str(key), Uid(metadata["uid"]), held)
@@ -70,10 +70,10 @@ async def reconcile(
     if elsewhere is None or remaining or elsewhere.remaining or elsewhere.failures:
         raise Requeue
     absent = [*elsewhere.unavailable, *(server for server, _ in elsewhere.unanswered)]
-    if absent and (left := UNAVAILABLE_SECONDS - _age_seconds(marked)) > 0:
+    if absent and (left := UNAVAILABLE_SECONDS - age_seconds(marked)) > 0:
         raise Requeue(left)
     for server in absent:
-        await client.change(AGGREGATION, PLURAL, ObjectKey(server.name), _with_left(str(key)))
+        await client.annotate(AGGREGATION, PLURAL, ObjectKey(server.name), partial(with_left, namespace=str(key)))
     await client.change(
         "",
         "namespaces",
@@ -91,23 +91,6 @@ async def _delete_elsewhere(
     if cleaner is None or not aggregated:
         return Elsewhere()
     return cleaner.delete_content(client.tenant, aggregated, namespace, enqueue)
-
-
-def _with_left(namespace: str) -> Callable[[Object], Object]:
-    def update(old: Object) -> Object:
-        new = copy_of(old)
-        return {**new, "metadata": {**new["metadata"], "annotations": with_left(_annotations(old), namespace)}}
-
-    return update
-
-
-def _annotations(obj: Object) -> Mapping[str, str]:
-    return obj["metadata"].get("annotations") or {}
-
-
-def _age_seconds(timestamp: str) -> float:
-    marked = datetime.datetime.fromisoformat(timestamp)
-    return (datetime.datetime.now(datetime.UTC) - marked).total_seconds()
 
 
 async def _delete_content(
@@ -173,11 +156,10 @@ async def _update_conditions(
     failures = [*elsewhere.failures, *(text for _, text in elsewhere.unanswered)]
     now = timestamp()
 
-    def update(old: Object) -> Object:
-        status = with_conditions(old.get("status") or {}, left, held, now, undiscovered=undiscovered, failures=failures)
-        return {**copy_of(old), "status": status}
+    def status_of(old: Object) -> Object:
+        return with_conditions(old.get("status") or {}, left, held, now, undiscovered=undiscovered, failures=failures)
 
-    await client.change("", "namespaces", key, update, subresource="status")
+    await client.change_status("", "namespaces", key, status_of)
 
 
 Status = dict[str, Any]

@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import Final
 
 from registry.admission.configuration import GROUP, VALIDATING_POLICIES
+from registry.admission.policies import ParamKind
 from registry.admission.typecheck import TypedKind, type_warnings
-from registry.api.catalog import TenantCatalog
-from registry.api.served import Object
+from registry.api.admission.inputs import param_resource
+from registry.api.served import Object, Served
 from registry.api.verbs.apply import force_apply
 from registry.controllers.controller_client import ControllerClient
-from registry.definitions.model import Definition, Version
 from registry.store.types import ObjectKey, ResourceName
 
 POLICIES: Final = ResourceName(f"{VALIDATING_POLICIES}.{GROUP}")
@@ -31,7 +31,9 @@ async def reconcile(client: ControllerClient, key: ObjectKey) -> None:
         status = policy.get("status") or {}
         if status.get("observedGeneration") == generation:
             return None
-        warnings = type_warnings(policy, lambda *resource: _kind(catalog, *resource), _param_kind(catalog, policy))
+        wanted = (policy.get("spec") or {}).get("paramKind") or {}
+        params = param_resource(catalog, ParamKind(wanted.get("apiVersion") or "", wanted.get("kind") or ""))
+        warnings = type_warnings(policy, lambda *of: _typed_kind(catalog.served(*of)), _typed_kind(params))
         # An empty list takes the place of warnings that were not applied, but written by a server before.
         has_warnings = warnings or (status.get("typeChecking") or {}).get("expressionWarnings")
         checking = {"expressionWarnings": warnings} if has_warnings else {}
@@ -47,22 +49,7 @@ async def reconcile(client: ControllerClient, key: ObjectKey) -> None:
     )
 
 
-def _kind(catalog: TenantCatalog, group: str, version: str, plural: str) -> TypedKind | None:
-    definition = catalog.definition(group, plural)
-    served_version = definition.versions.get(version) if definition is not None else None
-    return _as_kind(definition, served_version)
-
-
-def _param_kind(catalog: TenantCatalog, policy: Object) -> TypedKind | None:
-    wanted = (policy.get("spec") or {}).get("paramKind") or {}
-    group, _, version = (wanted.get("apiVersion") or "").rpartition("/")
-    for definition in catalog.definitions():
-        if definition.group == group and definition.names.kind == wanted.get("kind"):
-            return _as_kind(definition, definition.versions.get(version))
-    return None
-
-
-def _as_kind(definition: Definition | None, version: Version | None) -> TypedKind | None:
-    if definition is None or version is None or not version.served:
+def _typed_kind(served: Served | None) -> TypedKind | None:
+    if served is None:
         return None
-    return TypedKind(definition.group, version.name, definition.names.kind, version.schema().structural)
+    return TypedKind(served.kind.group, served.version.name, served.kind.name, served.version.schema().structural)

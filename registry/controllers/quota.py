@@ -26,7 +26,6 @@ from registry.api.decoding import object_of
 from registry.api.request import QUOTAS
 from registry.api.served import Object
 from registry.api.strategies.resource_names import is_standard_quota
-from registry.api.verbs.update import copy_of
 from registry.builtin.quantities import quantity
 from registry.controllers.controller_client import CONTROLLER_MANAGER, ControllerClient
 from registry.controllers.queue import Requeue
@@ -139,9 +138,7 @@ async def _count(client: ControllerClient, namespace: str, seen: _Lower) -> tupl
             lower[row.key] = (row.revision, status)
             continue
         changed = True
-        await client.change(
-            "", "resourcequotas", row.key, partial(_with_status, status, row.revision), subresource="status"
-        )
+        await client.change_status("", "resourcequotas", row.key, partial(_new_status, status, row.revision))
     return changed, lower
 
 
@@ -207,8 +204,6 @@ def _lowers(old: Object, new: Object) -> bool:
     return any(name in after and after[name].compare(amount) < 0 for name, amount in before.items())
 
 
-def _with_status(status: Object, revision: int, old: Object) -> Object:
-    """Sets the status, unless the quota has changed since the count; then it is counted again."""
-    if old["metadata"]["resourceVersion"] != str(revision):
-        return copy_of(old)
-    return {**copy_of(old), "status": status}
+def _new_status(status: Object, revision: int, old: Object) -> Object:
+    """Returns the status, unless the quota has changed since the count; then it is counted again."""
+    return status if old["metadata"]["resourceVersion"] == str(revision) else old.get("status") or {}

@@ -23,7 +23,6 @@ from registry.api.bound_definitions import DEFINITION_HEAD, DEFINITIONS
 from registry.api.clock import timestamp
 from registry.api.request import Backend
 from registry.api.served import Object
-from registry.api.verbs.update import copy_of
 from registry.builtin import definitions
 from registry.codec.stored import decode_stored
 from registry.controllers.controller_client import ControllerClient
@@ -252,22 +251,15 @@ async def _update_condition(
     tells = report.wants_condition or outcome.state == "refused"
     present = find(crd, "Reported") is not None
     if tells or present:
-        await client.change(
-            "apiextensions.k8s.io",
-            "customresourcedefinitions",
-            key,
-            lambda old: _with_condition(old, outcome if tells else None),
-            subresource="status",
-        )
+        await client.change_definition_status(key, lambda old: _with_condition(old, outcome if tells else None))
 
 
 def _with_condition(old: Object, outcome: ReportOutcome | None) -> Object:
-    """Returns `old` with a condition `Reported`, or without one."""
+    """Returns the status of a definition with a condition `Reported`, or without one."""
     status: Object = old.get("status") or {}
     if outcome is None:
         conditions = [c for c in status.get("conditions") or () if c["type"] != "Reported"]
-        return {**copy_of(old), "status": {**status, "conditions": conditions}}
+        return {**status, "conditions": conditions}
     value = "True" if outcome.state == "ready" else "False"
     message = ": ".join(filter(None, (outcome.view and f"reports.{outcome.view}", outcome.reason)))
-    status = with_condition(status, "Reported", value, outcome.state.capitalize(), message, timestamp())
-    return {**copy_of(old), "status": status}
+    return with_condition(status, "Reported", value, outcome.state.capitalize(), message, timestamp())

@@ -14,7 +14,7 @@ from typing import Final
 from registry.api.decoding import metadata_of
 from registry.api.served import Object
 from registry.api.strategies.tenant import FINALIZER
-from registry.api.verbs.update import copy_of, without_finalizer
+from registry.api.verbs.update import without_finalizer
 from registry.builtin.tenancy import GROUP, PLURAL, SYSTEM
 from registry.controllers.controller_client import ControllerClient
 from registry.store.tenants import TerminatingTenant
@@ -66,10 +66,9 @@ async def _remove(client: ControllerClient, key: ObjectKey, terminating: Termina
 
 
 async def _update_status(client: ControllerClient, key: ObjectKey, remaining: int) -> None:
-    def update(old: Object) -> Object:
-        status = dict(old.get("status") or {})
-        before = status.get("deletion") or {}
-        status["deletion"] = {"totalObjects": before.get("totalObjects", remaining), "remainingObjects": remaining}
-        return {**copy_of(old), "status": status}
+    def status_of(old: Object) -> Object:
+        status = old.get("status") or {}
+        total = (status.get("deletion") or {}).get("totalObjects", remaining)
+        return {**status, "deletion": {"totalObjects": total, "remainingObjects": remaining}}
 
-    await client.change(GROUP, PLURAL, key, update, subresource="status")
+    await client.change_status(GROUP, PLURAL, key, status_of)

@@ -5,11 +5,15 @@ from __future__ import annotations
 import enum
 from collections.abc import Awaitable, Callable
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from registry.api.request import Backend
 from registry.controllers.queue import WorkQueue
 from registry.store.types import ObjectKey, ResourceName, Tenant
+
+# Stands for all objects of a resource of a tenant that are one work item, whichever of them has changed. No object has
+# this name.
+ALL: Final = ObjectKey("*")
 
 
 class WorkScope(enum.Enum):

@@ -182,7 +182,7 @@ async def test_an_available_server_that_fails_delays_the_deletion_for_a_bounded_
         assert f"{BASE}, Resource=metrics: " in found["message"]
         monkeypatch.setattr("registry.controllers.namespaces.UNAVAILABLE_SECONDS", 0.0)
         await eventually(lambda: is_gone(client))
-        assert left_names((await client.get(f"{PATH}/{NAME}")).ok(200)["metadata"].get("annotations")) == ["space"]
+        assert left_names((await client.get(f"{PATH}/{NAME}")).ok(200)["metadata"]["annotations"]) == ["space"]
         assert store.items
         fails = False
         await checked(client)

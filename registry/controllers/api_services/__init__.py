@@ -1,1 +1,1 @@
-"""Controllers of APIServices: `monitor` checks their servers, `automatic` writes those of resources served here."""
+"""What other servers need that APIServices name: `monitor` checks them, `namespaces` deletes content in them."""

@@ -29,7 +29,6 @@ from registry.api.decoding import metadata_of
 from registry.api.errors import StatusError
 from registry.api.request import Backend
 from registry.api.served import Object
-from registry.api.verbs.update import copy_of
 from registry.controllers.api_services.checks import FIRST_RETRY_SECONDS, PAUSE_SECONDS, CheckServer, ServerCheck
 from registry.controllers.api_services.namespaces import NamespaceCleaner, left_names, without_left
 from registry.controllers.controller_client import ControllerClient
@@ -251,16 +250,9 @@ class Monitor:
                 break
             if is_deleted:
                 done.append(name)
-        if not done:
-            return
-
-        def update(old: Object) -> Object:
-            new = copy_of(old)
-            annotations = without_left(old["metadata"].get("annotations"), done)
-            return {**new, "metadata": {**new["metadata"], "annotations": annotations}}
-
-        client = ControllerClient(self._backend, tenant)
-        await client.change(GROUP, PLURAL, ObjectKey(server.name), update, uid=server.uid)
+        if done:
+            client, make = ControllerClient(self._backend, tenant), partial(without_left, done=done)
+            await client.annotate(GROUP, PLURAL, ObjectKey(server.name), make, uid=server.uid)
 
     async def _write(self, tenant: Tenant, server: APIServer, verdict: AvailabilityVerdict) -> list[str]:
         """Writes the condition; returns the namespaces whose content is left in the server."""
@@ -268,17 +260,15 @@ class Monitor:
         left: list[str] = []
 
         def with_verdict(old: Object) -> Object:
-            left[:] = left_names(old["metadata"].get("annotations"))
-            condition = find(old, AVAILABLE) or {}
-            if tuple(condition.get(name) for name in ("status", "reason", "message")) == verdict:
-                return copy_of(old)
-            status = with_condition(old.get("status") or {}, AVAILABLE, *verdict, now)
-            return {**copy_of(old), "status": status}
+            left[:] = left_names(old["metadata"].get("annotations") or {})
+            condition, status = find(old, AVAILABLE) or {}, old.get("status") or {}
+            is_same = tuple(condition.get(name) for name in ("status", "reason", "message")) == verdict
+            return status if is_same else with_condition(status, AVAILABLE, *verdict, now)
 
         client, key = ControllerClient(self._backend, tenant), ObjectKey(server.name)
         self._writing.add((tenant.id, key))
         try:
-            await client.change(GROUP, PLURAL, key, with_verdict, subresource="status", uid=server.uid)
+            await client.change_status(GROUP, PLURAL, key, with_verdict, uid=server.uid)
         except Requeue:
             pass  # definitions keep changing: the next check writes it
         except StatusError as error:

@@ -286,21 +286,21 @@ def deletable(published: Resources) -> list[Json] | None:
     ]
 
 
-def with_left(annotations: Mapping[str, str] | None, namespace: str) -> dict[str, str]:
+def with_left(annotations: Mapping[str, str], namespace: str) -> dict[str, str]:
     """Returns annotations of an APIService with one more namespace; beyond the limit the first are dropped."""
     names = [*left_names(annotations), namespace]
     left = list(dict.fromkeys(names))[-_LEFT_NAMES:]
-    return {**(annotations or {}), LEFT: ",".join(left)}
+    return {**annotations, LEFT: ",".join(left)}
 
 
-def without_left(annotations: Mapping[str, str] | None, done: Sequence[str]) -> dict[str, str]:
+def without_left(annotations: Mapping[str, str], done: Sequence[str]) -> dict[str, str]:
     left = [name for name in left_names(annotations) if name not in done]
-    others = {name: value for name, value in (annotations or {}).items() if name != LEFT}
+    others = {name: value for name, value in annotations.items() if name != LEFT}
     return {**others, LEFT: ",".join(left)} if left else others
 
 
-def left_names(annotations: Mapping[str, str] | None) -> list[str]:
-    return [name for name in ((annotations or {}).get(LEFT) or "").split(",")[:_LEFT_NAMES] if name]
+def left_names(annotations: Mapping[str, str]) -> list[str]:
+    return [name for name in (annotations.get(LEFT) or "").split(",")[:_LEFT_NAMES] if name]
 
 
 def _metadata(obj: Json) -> Json:

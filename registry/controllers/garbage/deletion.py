@@ -9,12 +9,12 @@ Follows kubernetes pkg/controller/garbagecollector/garbagecollector.go (attemptT
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
 from registry.api.catalog import TenantCatalog
+from registry.api.clock import age_seconds
 from registry.api.decoding import metadata_of
 from registry.api.dependents import FOREGROUND, ORPHAN, Reference
 from registry.api.errors import StatusError
@@ -65,10 +65,7 @@ class FoundObject(NamedTuple):
 def _is_new(target: FoundObject) -> bool:
     """Returns whether the object's definition was only just created. Built-in kinds have always been known."""
     entry = target.catalog.entries.get(ObjectKey(target.served.definition.name))
-    if entry is None or not entry.created:
-        return False
-    age = datetime.datetime.now(datetime.UTC) - datetime.datetime.fromisoformat(entry.created)
-    return age.total_seconds() < KNOWN_AFTER_SECONDS
+    return entry is not None and bool(entry.created) and age_seconds(entry.created) < KNOWN_AFTER_SECONDS
 
 
 class Garbage:

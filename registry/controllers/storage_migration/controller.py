@@ -13,19 +13,16 @@ Follows kubernetes pkg/controller/storageversionmigrator/{migrationrunner,custom
 
 from __future__ import annotations
 
-import datetime
 import logging
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from registry.api.bound_definitions import DEFINITIONS
-from registry.api.clock import timestamp
+from registry.api.clock import age_seconds, timestamp
 from registry.api.request import Backend
 from registry.api.served import Object
 from registry.api.strategies.storageversionmigration import FAILED, RUNNING, SUCCEEDED, is_finished
-from registry.api.verbs.update import copy_of
 from registry.controllers.controller_client import CONTROLLER_MANAGER, ControllerClient
 from registry.controllers.queue import Requeue
 from registry.controllers.storage_migration.rewriting import (
@@ -45,7 +42,7 @@ logger = logging.getLogger(__name__)
 
 MIGRATIONS: Final = ResourceName("storageversionmigrations.storagemigration.k8s.io")
 _GROUP, _PLURAL = "storagemigration.k8s.io", "storageversionmigrations"
-_DEFINITIONS = ("apiextensions.k8s.io", "customresourcedefinitions")
+
 # A resource may be defined shortly after its migration is requested, as when both are in one file.
 UNKNOWN_SECONDS: Final = 5.0
 # How long a crashed holder is waited for. A batch takes a small part of it.
@@ -90,7 +87,7 @@ class Migrations:
     ) -> None:
         catalog = await client.catalog()
         definition = catalog.definition(group, plural)
-        if definition is None and _age_seconds(migration) < UNKNOWN_SECONDS:
+        if definition is None and age_seconds(migration["metadata"]["creationTimestamp"]) < UNKNOWN_SECONDS:
             raise Requeue
         await self._begin(client, key, migration)
         if definition is None:
@@ -123,11 +120,12 @@ class Migrations:
             return
         revision = (await self.backend.store.state(client.tenant)).revision
 
-        def set_running(status: Object) -> Object:
+        def set_running(old: Object) -> Object:
+            status = old.get("status") or {}
             status = {**status, "resourceVersion": status.get("resourceVersion") or str(revision)}
             return with_condition(status, RUNNING, "True", "MigrationRunning", "The migration is running", timestamp())
 
-        await _change_status(client, key, set_running)
+        await client.change_status(_GROUP, _PLURAL, key, set_running)
 
     # -- automatic
     async def _automatic(self, client: ControllerClient, key: ObjectKey) -> None:
@@ -211,14 +209,7 @@ class _Progress:
             return
         self._next = time.monotonic() + PROGRESS_SECONDS
         text = f"{self._done}/{self._total}"
-
-        def annotate(old: Object) -> Object:
-            new = copy_of(old)
-            annotations = {**(new["metadata"].get("annotations") or {}), PROGRESS: text}
-            new["metadata"] = {**new["metadata"], "annotations": annotations}
-            return new
-
-        await _change(self._controlled, self._key, annotate)
+        await self._controlled.annotate(_GROUP, _PLURAL, self._key, lambda old: {**old, PROGRESS: text})
 
 
 class _Lease:
@@ -267,26 +258,13 @@ async def _load(client: ControllerClient, key: ObjectKey) -> Object | None:
     return None if row is None else catalog.at_version(definition, definition.versions["v1beta1"]).object(row)
 
 
-async def _change_status(client: ControllerClient, key: ObjectKey, make: Callable[[Object], Object]) -> None:
-    def change(old: Object) -> Object:
-        return {**copy_of(old), "status": make(dict(old.get("status") or {}))}
-
-    await _change(client, key, change, subresource="status")
-
-
-async def _change(
-    client: ControllerClient, key: ObjectKey, make: Callable[[Object], Object], subresource: str = ""
-) -> None:
-    await client.change(_GROUP, _PLURAL, key, make, subresource=subresource)
-
-
 async def _end(client: ControllerClient, key: ObjectKey, kind: str, reason: str, message: str) -> None:
-    def end(status: Object) -> Object:
-        now = timestamp()
+    def end(migration: Object) -> Object:
+        status, now = migration.get("status") or {}, timestamp()
         status = with_condition(status, RUNNING, "False", "MigrationCompleted", "Migration completed", now)
         return with_condition(status, kind, "True", reason, message, now)
 
-    await _change_status(client, key, end)
+    await client.change_status(_GROUP, _PLURAL, key, end)
 
 
 # -- the definition
@@ -295,10 +273,8 @@ async def _end(client: ControllerClient, key: ObjectKey, kind: str, reason: str,
 async def _set_definition_condition(
     client: ControllerClient, group: str, plural: str, condition: tuple[str, str, str]
 ) -> None:
-    def update(old: Object) -> Object:
-        return {**copy_of(old), "status": _with_migrating(old, *condition)}
-
-    await client.change(*_DEFINITIONS, ObjectKey(f"{plural}.{group}"), update, subresource="status")
+    key = ObjectKey(f"{plural}.{group}")
+    await client.change_definition_status(key, lambda old: _with_migrating(old, *condition))
 
 
 async def _finish_definition(client: ControllerClient, group: str, plural: str, outcome: RewriteOutcome) -> None:
@@ -311,15 +287,15 @@ async def _finish_definition(client: ControllerClient, group: str, plural: str, 
 
     def finish(old: Object) -> Object:
         if old["metadata"].get("uid") != definition.uid:
-            return copy_of(old)  # another definition of the same name; nothing of it has been migrated
+            return old.get("status") or {}  # another definition of the same name; nothing of it has been migrated
         if old["metadata"].get("resourceVersion") != str(definition.revision):
             raise Requeue
         assert storage_version(old) == definition.storage_version, "the catalog is of this revision"
         message = "The migration has succeeded and the stored versions have been updated"
         status = _with_migrating(old, "False", "MigrationSucceeded", message)
-        return {**copy_of(old), "status": {**status, "storedVersions": [definition.storage_version]}}
+        return {**status, "storedVersions": [definition.storage_version]}
 
-    await client.change(*_DEFINITIONS, key, finish, subresource="status")
+    await client.change_definition_status(key, finish)
 
 
 def _with_migrating(crd: Object, status: str, reason: str, message: str) -> dict[str, Any]:
@@ -337,8 +313,3 @@ def _outcome_message(outcome: RewriteOutcome | None) -> str:
     if outcome is None or outcome.failures < 2:
         return ""
     return f"{outcome.failures} objects could not be migrated, the first one: "
-
-
-def _age_seconds(obj: Object) -> float:
-    created = datetime.datetime.fromisoformat(obj["metadata"]["creationTimestamp"])
-    return (datetime.datetime.now(datetime.UTC) - created).total_seconds()
