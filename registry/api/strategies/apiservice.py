@@ -16,7 +16,6 @@ from registry.api.clock import timestamp
 from registry.api.strategies.base import Context, Object, WriteEffects
 from registry.api.strategies.builtin import TypedStrategy, keep
 from registry.apply.values import equal
-from registry.builtin.known_kinds import is_kind_of_scheme
 from registry.builtin.structs import API_REGISTRATION
 from registry.codec.go_text import go_quote
 from registry.definitions.conditions import with_condition
@@ -41,11 +40,8 @@ class APIServiceStrategy(TypedStrategy):
     controlled = True
     without_table = ("status",)
     scheme = "k8s.io/kube-aggregator/pkg/apiserver/scheme/scheme.go:28"
+    has_own_scheme = True
     known_versions = ("apiregistration.k8s.io/v1beta1",)
-
-    def _is_known(self, kind: str, api_version: str) -> bool:
-        """kube-aggregator has a scheme of its own."""
-        return is_kind_of_scheme(kind, api_version, self._kind, (self._api_version, *self.known_versions))
 
     def part(self, subresource: str) -> TypedStrategy:
         return _APIServiceStatusStrategy(self.definition, self.version) if subresource == "status" else self

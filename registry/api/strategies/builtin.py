@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from registry.api.errors import Qualified, bad_request, forbidden
 from registry.api.strategies.base import Context, Object, ObjectDecodeError
 from registry.api.strategies.custom import CustomStrategy, with_revision
-from registry.builtin.known_kinds import META_KINDS, is_known_kind, is_known_version
+from registry.builtin.known_kinds import META_KINDS, is_kind_of_scheme, is_known_kind, is_known_version
 from registry.builtin.structs import unknown_fields
 from registry.codec.go_text import cannot_be_handled_as, not_registered
 from registry.codec.structs import structs as typed
@@ -40,8 +40,9 @@ class BuiltinStrategy(CustomStrategy):
 
     allow_unconditional_update = True
     completes_type = True
-    # Where upstream registers the kind, which its errors name.
+    # Where upstream registers the kind, which its errors name. A server with a single kind has a scheme of its own.
     scheme = "k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30"
+    has_own_scheme: ClassVar[bool] = False
     # Versions that upstream knows, and that are not served here.
     known_versions: Sequence[str] = ()
     convertible: Sequence[str] = ()
@@ -95,6 +96,8 @@ class BuiltinStrategy(CustomStrategy):
         return _PACKAGES.get(group) or group.partition(".")[0] or "core"
 
     def _is_known(self, kind: str, api_version: str) -> bool:
+        if self.has_own_scheme:
+            return is_kind_of_scheme(kind, api_version, self._kind, (self._api_version, *self.known_versions))
         return is_known_kind(kind, api_version)
 
     def _has_version(self, api_version: str) -> bool:
@@ -155,11 +158,38 @@ class BuiltinStrategy(CustomStrategy):
         return ()
 
 
-class TypedStrategy(BuiltinStrategy):
-    """`struct` decodes; kinds override `default`, `errors` and `update_errors` as needed."""
+class StructStrategy(BuiltinStrategy):
+    """A kind with a Go struct, which decodes it."""
 
     struct: ClassVar[typed.Struct]
     tells_repeated = True
+
+    @property
+    def zeros(self) -> Mapping[str, Any]:
+        return typed.zero_members(self.struct)
+
+    def decode_struct(self, obj: Object, unknown: list[str]) -> Object:
+        """Decodes an object by its struct alone; adds unknown fields to `unknown`. Raises ObjectDecodeError."""
+        try:
+            decoded = typed.decode(self.struct, obj)
+        except StructDecodeError as error:
+            raise ObjectDecodeError(str(error)) from error
+        unknown.extend(decoded.unknown)
+        return decoded.value
+
+    def conversion_fault(self, obj: Object) -> str | None:
+        return conversion_fault(self.struct, obj)
+
+    def complete(self, obj: Object) -> Object:
+        return self.decode(obj, [])
+
+    def in_struct_order(self, obj: Object) -> Object | None:
+        return typed.encode(self.struct, obj)
+
+
+class TypedStrategy(StructStrategy):
+    """A kind that is stored as its struct; kinds override `default`, `errors` and `update_errors` as needed."""
+
     has_status: ClassVar[bool] = False
     # Whether the kind's own rules validate the metadata; they are the stricter ones.
     checks_metadata: ClassVar[bool] = True
@@ -180,32 +210,14 @@ class TypedStrategy(BuiltinStrategy):
         for label in self.labels:
             yield label, _text_at(obj, label)
 
-    @property
-    def zeros(self) -> Mapping[str, Any]:
-        return typed.zero_members(self.struct)
-
     def decode(self, obj: Object, unknown: list[str], old: Object | None = None) -> Object:
-        try:
-            decoded = typed.decode(self.struct, obj)
-        except StructDecodeError as error:
-            raise ObjectDecodeError(str(error)) from error
-        unknown.extend(decoded.unknown)
-        value = decoded.value
+        value = self.decode_struct(obj, unknown)
         value["metadata"] = dict(value.get("metadata") or {})
         self.default(value)
         return value
 
-    def conversion_fault(self, obj: Object) -> str | None:
-        return conversion_fault(self.struct, obj)
-
-    def complete(self, obj: Object) -> Object:
-        return self.decode(obj, [])
-
     def default(self, obj: Object) -> None:
         """Applies the version's defaults to a decoded object, in place."""
-
-    def in_struct_order(self, obj: Object) -> Object | None:
-        return typed.encode(self.struct, obj)
 
     def as_written(self, obj: Object) -> Object:
         return typed.encode(self.struct, obj)

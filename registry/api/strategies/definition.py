@@ -6,18 +6,15 @@ Follows apiextensions-apiserver pkg/registry/customresourcedefinition/strategy.g
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from registry.api.bound_definitions import BINDINGS
 from registry.api.served import MAX_BODY_CHARACTERS
 from registry.api.strategies.base import Context, Object, ObjectDecodeError, Translation, WriteEffects
-from registry.api.strategies.builtin import BuiltinStrategy
+from registry.api.strategies.builtin import StructStrategy
 from registry.apply.types import MergeType, struct_type
 from registry.authentication.user import SERVER, SERVER_MANAGER
-from registry.builtin.known_kinds import is_kind_of_scheme
 from registry.codec.json_encode import encode_json_text
-from registry.codec.structs.conversion import conversion_fault
-from registry.codec.structs.structs import zero_members
 from registry.conversion.declarative.check import validate_rules
 from registry.definitions import decode as v1
 from registry.definitions import defaulting, strategy, validation
@@ -48,13 +45,14 @@ def _size(obj: Object) -> int:
     return definition_size(len(encode_json_text(obj)))
 
 
-class DefinitionStrategy(BuiltinStrategy):
+class DefinitionStrategy(StructStrategy):
+    struct = CustomResourceDefinition
     without_table: Sequence[str] = ("status",)
     allow_unconditional_update = False
     controlled = True
     propagates = False
-    tells_repeated = True
     scheme = "k8s.io/apiextensions-apiserver/pkg/apiserver/apiserver.go:55"
+    has_own_scheme = True
     known_versions: Sequence[str] = ("apiextensions.k8s.io/v1beta1",)
     convert_for_owners: Callable[[Object, str], Object] | None = staticmethod(beta.convert)
     _decode_struct = staticmethod(decode_definition)
@@ -64,20 +62,12 @@ class DefinitionStrategy(BuiltinStrategy):
     def only_name_and_namespace(self) -> bool:
         return True
 
-    @property
-    def zeros(self) -> Mapping[str, Any]:
-        return zero_members(CustomResourceDefinition)
-
     def in_struct_order(self, obj: Object) -> Object | None:
         return canonical(obj)
 
     @property
     def checked_items(self) -> Mapping[str, Mapping[str, MergeType]]:
         return _VERSIONS
-
-    def _is_known(self, kind: str, api_version: str) -> bool:
-        """apiextensions has a scheme of its own."""
-        return is_kind_of_scheme(kind, api_version, self._kind, (self._api_version, *self.known_versions))
 
     def part(self, subresource: str) -> DefinitionStrategy:
         return StatusOfDefinitions(self.definition, self.version)
@@ -92,12 +82,6 @@ class DefinitionStrategy(BuiltinStrategy):
         definition["metadata"] = dict(definition.get("metadata") or {})
         self._default_struct(definition)
         return definition
-
-    def conversion_fault(self, obj: Object) -> str | None:
-        return conversion_fault(CustomResourceDefinition, obj)
-
-    def complete(self, obj: Object) -> Object:
-        return self.decode(obj, [])
 
     def prepare_for_create(self, obj: Object, context: Context) -> None:
         self._check_size(obj, None, context)

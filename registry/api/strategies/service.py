@@ -5,13 +5,12 @@ Follows pkg/apis/core/v1/defaults.go (SetDefaults_Service) and pkg/registry/core
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from registry.api.errors import Qualified
 from registry.api.errors import invalid as invalid_object
-from registry.api.strategies.base import Context, Object, ObjectDecodeError
-from registry.api.strategies.builtin import BuiltinStrategy
+from registry.api.strategies.base import Context, Object
+from registry.api.strategies.builtin import StructStrategy
 from registry.api.strategies.legacy_addresses import ip_warnings
 from registry.api.strategies.service_addresses import address_change_errors, complete_addresses
 from registry.api.strategies.service_rules import (
@@ -23,57 +22,35 @@ from registry.api.strategies.service_rules import (
     service_warnings,
 )
 from registry.builtin.structs import CORE
-from registry.codec.structs import structs
-from registry.codec.structs.base import StructDecodeError
-from registry.codec.structs.conversion import conversion_fault
 from registry.schema.field import ErrorType, FieldError, index
 from registry.schema.names import NameFunction, name_is_dns_label
 
 
-class ServiceStrategy(BuiltinStrategy):
+class ServiceStrategy(StructStrategy):
+    struct = CORE["Service"]
     checks_finalizers = True
     returns_deleted_object = True
     allow_create_on_update = True
     # The servers of APIServices are checked when their services change.
     controlled = True
-
-    @property
-    def zeros(self) -> Mapping[str, Any]:
-        return structs.zero_members(CORE["Service"])
-
-    def part(self, subresource: str) -> BuiltinStrategy:
-        return ServiceStatusStrategy(self.definition, self.version) if subresource == "status" else self
-
-    tells_repeated = True
     # Not stored with the labels of rows: services of older releases lack them there.
     scanned_fields = ("spec.clusterIP", "spec.type")
+
+    def part(self, subresource: str) -> StructStrategy:
+        return ServiceStatusStrategy(self.definition, self.version) if subresource == "status" else self
 
     def name_function(self) -> NameFunction:
         return name_is_dns_label
 
     def decode(self, obj: Object, unknown: list[str], old: Object | None = None) -> Object:
         """Decodes a service without its empty fields, which protobuf clients send."""
-        try:
-            decoded = structs.decode(CORE["Service"], obj)
-        except StructDecodeError as error:
-            raise ObjectDecodeError(str(error)) from error
-        unknown.extend(decoded.unknown)
-        service = decoded.value
+        service = self.decode_struct(obj, unknown)
         if "spec" in service:  # before the schema's defaults, which an empty `protocol` has
             service["spec"] = CORE["ServiceSpec"].encode(service["spec"])
         obj = super().decode(service, unknown)
         obj["status"] = CORE["ServiceStatus"].encode(obj.get("status") or {})  # Go's struct always has one
         _default(obj)
         return obj
-
-    def in_struct_order(self, obj: Object) -> Object | None:
-        return structs.encode(CORE["Service"], obj)
-
-    def conversion_fault(self, obj: Object) -> str | None:
-        return conversion_fault(CORE["Service"], obj)
-
-    def complete(self, obj: Object) -> Object:
-        return self.decode(obj, [])
 
     def prepare_for_create(self, obj: Object, context: Context) -> None:
         super().prepare_for_create(obj, context)
