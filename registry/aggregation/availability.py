@@ -19,7 +19,6 @@ from urllib.parse import parse_qs
 
 from prometheus_client import Counter
 from prometheus_client.core import GaugeMetricFamily
-from prometheus_client.registry import REGISTRY, Collector
 
 from registry.aggregation.backends import Backends, Fetched, NotLocated
 from registry.aggregation.discovery import (
@@ -250,7 +249,6 @@ class Availability:
         self._known: LruCache[tuple[TenantId, str], _KnownServer] = LruCache(_KNOWN, evicted=self._drop_size)
         # Of the resources of each server that is known.
         self._characters: dict[TenantId, dict[str, int]] = {}
-        self._collector = _Unavailable(self)
 
     def is_available(self, tenant: Tenant, server: APIServer) -> bool | None:
         """The result of the last check; None without a recent one."""
@@ -318,43 +316,23 @@ class Availability:
     def names_of(self, tenant: Tenant) -> list[str]:
         return list(self._characters.get(tenant.id, ()))
 
-    def unavailable(self) -> dict[str, int]:
-        """The number of tenants in which an APIService of each name is unavailable; 0 if in none."""
+    def measure(self) -> GaugeMetricFamily:
+        """Returns the number of tenants in which an APIService of each name is unavailable; 0 if in none."""
         counts: dict[str, int] = {}
         for (_, name), known in zip(self._known.keys(), self._known.values(), strict=False):
             if name in counts or len(counts) < _SERIES:
                 counts[name] = counts.get(name, 0) + (not known.verdict.is_available)
-        return counts
-
-    def expose(self) -> None:
-        REGISTRY.register(self._collector)
-
-    def withdraw(self) -> None:
-        REGISTRY.unregister(self._collector)
+        family = GaugeMetricFamily(
+            "aggregator_unavailable_apiservice",
+            "In how many tenants the APIService of a name is unavailable, as far as this process checks them.",
+            labels=["name"],
+        )
+        for name, count in counts.items():
+            family.add_metric([name], count)
+        return family
 
 
 # No label contains names that tenants choose: a counter could never drop them.
 UNAVAILABLE: Final = Counter(
     "aggregator_unavailable_apiservice_total", "Times that an APIService has become unavailable, by reason.", ["reason"]
 )
-
-
-class _Unavailable(Collector):
-    def __init__(self, availability: Availability) -> None:
-        self._availability = availability
-
-    def describe(self) -> Iterable[GaugeMetricFamily]:
-        return []  # with two applications in one process, as in tests, each has such a family
-
-    def collect(self) -> Iterable[GaugeMetricFamily]:
-        family = self._family()
-        for name, count in self._availability.unavailable().items():
-            family.add_metric([name], count)
-        return [family]
-
-    def _family(self) -> GaugeMetricFamily:
-        return GaugeMetricFamily(
-            "aggregator_unavailable_apiservice",
-            "In how many tenants the APIService of a name is unavailable, as far as this process checks them.",
-            labels=["name"],
-        )

@@ -13,6 +13,7 @@ import os
 import secrets
 import sys
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from typing import Final, NamedTuple
 
 import anyio._backends._asyncio  # noqa: F401 - at the first call of a webhook it would be imported on the event loop
@@ -52,6 +53,7 @@ from registry.flowcontrol.byte_shares import MIB
 from registry.flowcontrol.evaluation import Evaluations
 from registry.flowcontrol.fair_queue import FairQueue
 from registry.flowcontrol.watchdog import Watchdog
+from registry.gauges import expose_gauge
 from registry.http import metrics
 from registry.http.documents import health
 from registry.http.encryption import encryption_of
@@ -106,7 +108,7 @@ async def serving(settings: Settings, stopping: Stopping) -> AsyncIterator[Servi
             await stack.enter_async_context(ReportingController(backend))
         await bootstrap(backend, tenants)
         audit = await stack.enter_async_context(audit_log(settings))
-        stack.enter_context(health.expose_checks(backend))
+        stack.enter_context(expose_gauge(partial(health.measure_outcomes, health.problems(backend))))
         handler = handler_chain(settings, backend, tenants, audit, aggregation, queue, stopping)
         stack.enter_context(_run_watchdog(settings))
         return_freed_memory()

@@ -34,6 +34,7 @@ from registry.controllers.api_services.namespaces import NamespaceCleaner, left_
 from registry.controllers.controller_client import ControllerClient
 from registry.controllers.queue import Requeue
 from registry.definitions.conditions import find, with_condition
+from registry.gauges import expose_gauge
 from registry.store.errors import StoreError, TenantNotFound
 from registry.store.types import ObjectKey, ResourceName, Tenant, TenantId
 from registry.tasks import cancel
@@ -80,8 +81,7 @@ class Monitor:
         self._running = contextlib.ExitStack()
 
     async def __aenter__(self) -> Self:
-        self.availability.expose()
-        self._running.callback(self.availability.withdraw)
+        self._running.enter_context(expose_gauge(self.availability.measure))
         self._running.enter_context(self._backend.events.subscription(self.enqueue))
         return self
 

@@ -13,15 +13,12 @@ Follows apiserver pkg/server/healthz/healthz.go (handleRootHealth, adaptCheckToH
 
 from __future__ import annotations
 
-import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from logging import WARNING
 from typing import Final, NamedTuple
 
-from prometheus_client import REGISTRY
 from prometheus_client.core import GaugeMetricFamily
-from prometheus_client.registry import Collector
 from starlette.types import Receive, Scope, Send
 
 from registry.api.request import Backend
@@ -149,33 +146,14 @@ def health_endpoints(backend: Backend, stopping: Stopping) -> list[HealthEndpoin
     ]
 
 
-@contextlib.contextmanager
-def expose_checks(backend: Backend) -> Iterator[None]:
-    """Within the block, metrics include the outcome of the checks."""
-    collector = _Outcomes(problems(backend))
-    REGISTRY.register(collector)
-    try:
-        yield
-    finally:
-        REGISTRY.unregister(collector)
-
-
-class _Outcomes(Collector):
-    """`kubernetes_healthcheck`, as in component-base/metrics/prometheus/slis."""
-
-    def __init__(self, problems: Problems) -> None:
-        self._problems = problems
-
-    def describe(self) -> Iterable[GaugeMetricFamily]:
-        return []  # two applications in one process, as in tests, each have such a family
-
-    def collect(self) -> Iterable[GaugeMetricFamily]:
-        family = GaugeMetricFamily(
-            "kubernetes_healthcheck", "Outcome of a health check: 1 where it passes.", labels=["name", "type"]
-        )
-        for name, find in self._problems.items():
-            family.add_metric([name, "readyz"], float(find() is None))
-        return [family]
+def measure_outcomes(problems: Problems) -> GaugeMetricFamily:
+    """Returns `kubernetes_healthcheck`, as in component-base/metrics/prometheus/slis."""
+    family = GaugeMetricFamily(
+        "kubernetes_healthcheck", "Outcome of a health check: 1 where it passes.", labels=["name", "type"]
+    )
+    for name, find in problems.items():
+        family.add_metric([name, "readyz"], float(find() is None))
+    return family
 
 
 def _check_of(find: Callable[[], str | None]) -> Callable[[], Awaitable[None]]:
