@@ -6,14 +6,15 @@ pkg/aggregator/aggregator.go. v3 needs no merging: each group version has its ow
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from registry.aggregation.model import APIServer
+from registry.definitions.openapi.types import references
+from registry.schema.openapi import V2_PREFIX
 
 Json = dict[str, Any]
 
-_PREFIX: Final = "#/definitions/"
 # Limit per server; further paths or types are omitted.
 _LIMIT: Final = 5000
 _DEPTH: Final = 100
@@ -40,7 +41,7 @@ def own_part(document: Any, server: APIServer) -> Json:
     part: Json = {}
     pending = [own]
     while pending and len(part) < _LIMIT:
-        for name in _references(pending.pop()):
+        for name in references(pending.pop(), V2_PREFIX):
             if name in types and name not in part:
                 part[name] = types[name]
                 pending.append(types[name])
@@ -90,24 +91,11 @@ def _rename_references(value: Any, names: dict[str, str]) -> Any:
     """Updates references to renamed types."""
     if isinstance(value, dict):
         reference = value.get("$ref")
-        if isinstance(reference, str) and reference.startswith(_PREFIX):
-            name = reference.removeprefix(_PREFIX)
-            return {**value, "$ref": _PREFIX + names.get(name, name)}
+        if isinstance(reference, str) and reference.startswith(V2_PREFIX):
+            name = reference.removeprefix(V2_PREFIX)
+            return {**value, "$ref": V2_PREFIX + names.get(name, name)}
         return {key: _rename_references(member, names) for key, member in value.items()}
     return [_rename_references(item, names) for item in value] if isinstance(value, list) else value
-
-
-def _references(value: Any) -> Iterator[str]:
-    pending = [value]
-    while pending:
-        node = pending.pop()
-        if isinstance(node, list):
-            pending.extend(node)
-        elif isinstance(node, dict):
-            reference = node.get("$ref")
-            if isinstance(reference, str) and reference.startswith(_PREFIX):
-                yield reference.removeprefix(_PREFIX)
-            pending.extend(node.values())
 
 
 def _is_shallow(document: Any) -> bool:

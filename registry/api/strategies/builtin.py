@@ -14,13 +14,13 @@ from typing import Any, ClassVar
 from registry.api.errors import Qualified, bad_request, forbidden
 from registry.api.strategies.base import Context, Object, ObjectDecodeError
 from registry.api.strategies.custom import CustomStrategy, with_revision
-from registry.builtin.known_kinds import META_KINDS, is_kind_of_scheme, is_known_kind, is_known_version
 from registry.builtin.structs import unknown_fields
 from registry.codec.go_text import cannot_be_handled_as, not_registered
 from registry.codec.structs import structs as typed
 from registry.codec.structs.base import StructDecodeError
 from registry.codec.structs.conversion import conversion_fault
 from registry.codec.structs.meta import UNVERSIONED
+from registry.definitions.known_kinds import META_KINDS, is_kind_of_scheme, is_known_kind, is_known_version
 from registry.emulation import emulated
 from registry.schema.field import ErrorType, FieldError, required
 from registry.schema.names import NameFunction, name_is_dns_subdomain, name_is_stored_segment

@@ -29,13 +29,13 @@ from registry.api.verbs.driver import run
 from registry.api.verbs.get import begin_get
 from registry.api.verbs.patch import JSON_PATCH, MERGE_PATCH, PatchReader, in_document_order
 from registry.api.verbs.update import UpdateOperation
-from registry.builtin.known_kinds import META_KINDS, is_known_kind
 from registry.builtin.structs import AUTOSCALING
 from registry.codec.go_text import not_registered, type_meta, type_meta_error
 from registry.codec.model import DecodeError as CodecError
 from registry.codec.structs import structs as typed
 from registry.codec.structs.base import StructDecodeError
 from registry.codec.structs.meta import UNVERSIONED
+from registry.definitions.known_kinds import META_KINDS, is_known_kind
 from registry.definitions.model import Column, Scale
 from registry.schema.model import Json
 

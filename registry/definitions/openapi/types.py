@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from functools import cache
 from importlib import resources
-from typing import Any
+from typing import Any, Final
 
 from registry.codec.packaged_yaml import load_file
+from registry.definitions.known_kinds import GROUP_VERSIONS, group_versions
 from registry.emulation import emulated
 from registry.schema.openapi import META, V2_PREFIX, V3_PREFIX
 
@@ -25,61 +26,32 @@ _PACKAGES = {
 
 # Types that kube-apiserver registers in each group; documents list these groups.
 _OF_EACH_GROUP = ("DeleteOptions", "WatchEvent")
-# The groups of kube-apiserver 1.36 that have types, and those that only occur in its single v2 document.
-_GROUPS: Mapping[str, str] = {
-    "": "v1",
-    "admissionregistration.k8s.io": "v1 v1alpha1 v1beta1",
-    "apps": "v1 v1beta1 v1beta2",
-    "authentication.k8s.io": "v1 v1alpha1 v1beta1",
-    "authorization.k8s.io": "v1 v1beta1",
-    "autoscaling": "v1 v2",
-    "batch": "v1 v1beta1",
-    "certificates.k8s.io": "v1 v1alpha1 v1beta1",
-    "coordination.k8s.io": "v1 v1alpha2 v1beta1",
-    "discovery.k8s.io": "v1 v1beta1",
-    "events.k8s.io": "v1 v1beta1",
-    "extensions": "v1beta1",
-    "flowcontrol.apiserver.k8s.io": "v1 v1beta1 v1beta2 v1beta3",
-    "internal.apiserver.k8s.io": "v1alpha1",
-    "networking.k8s.io": "v1 v1beta1",
-    "node.k8s.io": "v1 v1alpha1 v1beta1",
-    "policy": "v1 v1beta1",
-    "rbac.authorization.k8s.io": "v1 v1alpha1 v1beta1",
-    "resource.k8s.io": "v1 v1alpha3 v1beta1 v1beta2",
-    "scheduling.k8s.io": "v1 v1alpha2 v1beta1",
-    "storage.k8s.io": "v1 v1alpha1 v1beta1",
-    "storagemigration.k8s.io": "v1beta1",
-}
-# Those that 1.37 has in addition, or at other versions.
-_GROUPS_1_37: Mapping[str, str] = {
-    "lifecycle.k8s.io": "v1alpha1",
-    "scheduling.k8s.io": "v1 v1alpha3 v1beta1",
-    "storagemigration.k8s.io": "v1 v1beta1",
-}
-_MORE_GROUPS: Mapping[str, str] = {
-    "admission.k8s.io": "v1 v1beta1",
-    "apiextensions.k8s.io": "v1 v1beta1",
-    "apiregistration.k8s.io": "v1 v1beta1",
-    "imagepolicy.k8s.io": "v1alpha1",
-}
+# What 1.37 has in addition to the groups and versions of 1.36, and in place of which.
+_ADDED_1_37: Final = group_versions(
+    "lifecycle.k8s.io/v1alpha1 scheduling.k8s.io/v1alpha3 storagemigration.k8s.io/v1".split()
+)
+_REMOVED_1_37: Final = {("scheduling.k8s.io", "v1alpha2")}
+# Those that are only in the single v2 document.
+_OF_V2: Final = group_versions(
+    """
+    admission.k8s.io/v1 admission.k8s.io/v1beta1 apiextensions.k8s.io/v1 apiextensions.k8s.io/v1beta1
+    apiregistration.k8s.io/v1 apiregistration.k8s.io/v1beta1 imagepolicy.k8s.io/v1alpha1
+    """.split()
+)
 
 
-def _versions(groups: Mapping[str, str]) -> tuple[GroupVersion, ...]:
-    return tuple((group, version) for group in sorted(groups) for version in groups[group].split())
+def custom_groups() -> list[GroupVersion]:
+    """The groups and versions listed in documents of definitions."""
+    return sorted(_group_versions())
 
 
-def custom_groups() -> tuple[GroupVersion, ...]:
-    """The groups listed in documents of definitions."""
-    return _versions(_groups())
+def all_groups() -> list[GroupVersion]:
+    """The groups and versions listed in the single v2 document."""
+    return sorted(_group_versions() | _OF_V2)
 
 
-def all_groups() -> tuple[GroupVersion, ...]:
-    """The groups listed in the single v2 document."""
-    return _versions({**_groups(), **_MORE_GROUPS})
-
-
-def _groups() -> Mapping[str, str]:
-    return {**_GROUPS, **_GROUPS_1_37} if emulated().is_1_37 else _GROUPS
+def _group_versions() -> Set[GroupVersion]:
+    return GROUP_VERSIONS - _REMOVED_1_37 | _ADDED_1_37 if emulated().is_1_37 else GROUP_VERSIONS
 
 
 def type_name(short: str) -> str:
@@ -92,14 +64,14 @@ def shared_types(used: Iterable[Any], groups: Iterable[GroupVersion], *, v3: boo
 
     `groups` are those listed on types registered in each group. The result must not be changed.
     """
-    types = _types(v3)
+    types, prefix = _types(v3), V3_PREFIX if v3 else V2_PREFIX
     shared: Json = {}
-    pending = [name for value in used for name in _references(value)]
+    pending = [name for value in used for name in references(value, prefix)]
     while pending:
         name = pending.pop()
         if name not in shared and name in types:
             shared[name] = types[name]
-            pending.extend(_references(types[name]))
+            pending.extend(references(types[name], prefix))
     for short in _OF_EACH_GROUP:
         if type_name(short) in shared:
             kinds = [{"group": group, "kind": short, "version": version} for group, version in groups]
@@ -107,14 +79,15 @@ def shared_types(used: Iterable[Any], groups: Iterable[GroupVersion], *, v3: boo
     return shared
 
 
-def _references(value: Any) -> Iterator[str]:
+def references(value: Any, prefix: str) -> Iterator[str]:
+    """Yields what the references in a value name after `prefix`; others are ignored."""
     pending = [value]
     while pending:
         part = pending.pop()
         if isinstance(part, dict):
             reference = part.get("$ref")
-            if isinstance(reference, str):
-                yield reference.rpartition("/")[2]
+            if isinstance(reference, str) and reference.startswith(prefix):
+                yield reference.removeprefix(prefix)
             pending.extend(part.values())
         elif isinstance(part, list):
             pending.extend(part)

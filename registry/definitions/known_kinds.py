@@ -6,7 +6,7 @@ Follows the registrations in staging/src/k8s.io/api/*/*/register.go at v1.36 (le
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 _KINDS: dict[str, frozenset[str]] = {
     group_version: frozenset(kinds.split())
@@ -77,7 +77,6 @@ _KINDS: dict[str, frozenset[str]] = {
         "storagemigration.k8s.io/v1beta1": "StorageVersionMigration",
     }.items()
 }
-
 _WITHOUT_LIST = frozenset(
     "Binding DeploymentRollback Eviction List LocalSubjectAccessReview PodStatusResult RangeAllocation Scale "
     "SelfSubjectAccessReview SelfSubjectReview SelfSubjectRulesReview SerializedReference SubjectAccessReview "
@@ -88,6 +87,14 @@ _WITHOUT_LIST = frozenset(
 META_KINDS = frozenset(
     "CreateOptions DeleteOptions GetOptions ListOptions PatchOptions UpdateOptions WatchEvent".split()
 )
+
+
+def group_versions(names: Iterable[str]) -> frozenset[tuple[str, str]]:
+    """{"apps/v1", "v1"} is {("apps", "v1"), ("", "v1")}."""
+    return frozenset((group, version) for group, _, version in (name.rpartition("/") for name in names))
+
+
+GROUP_VERSIONS = group_versions(_KINDS)
 
 
 def is_known_kind(kind: str, api_version: str) -> bool:
