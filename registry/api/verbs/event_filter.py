@@ -104,33 +104,9 @@ class EventFilter:
             return
         wanted: list[tuple[Change, str, Image]] = []
         for change in changes:
-            # A deletion carries the body of the previous state.
-            revision = change.previous_revision if change.type is ChangeType.DELETED else change.revision
-            wanted.append(
-                (
-                    change,
-                    "new",
-                    Image(
-                        change.uid, change.key, revision, change.revision, change.version, change.schema, change.body
-                    ),
-                )
-            )
+            wanted.append((change, "new", _new_image(change)))
             if not self._selects_all and change.previous_body is not None:
-                wanted.append(
-                    (
-                        change,
-                        "old",
-                        Image(
-                            change.uid,
-                            change.key,
-                            change.previous_revision,
-                            change.revision,
-                            change.previous_version,
-                            change.previous_schema,
-                            change.previous_body,
-                        ),
-                    )
-                )
+                wanted.append((change, "old", _old_image(change, change.previous_body)))
         # What others have converted may be evicted before this task resumes.
         while missing := [
             w for w in wanted if self._key_of(w[1]) not in w[0].forms and w[2].version in served.definition.versions
@@ -235,6 +211,17 @@ class EventFilter:
                 )
             EVENT_FORMS.keep(change.forms, key, text)
         return text
+
+
+def _new_image(change: Change) -> Image:
+    # A deletion carries the body of the previous state.
+    revision = change.previous_revision if change.type is ChangeType.DELETED else change.revision
+    return Image(change.uid, change.key, revision, change.revision, change.version, change.schema, change.body)
+
+
+def _old_image(change: Change, body: str) -> Image:
+    version, schema = change.previous_version, change.previous_schema
+    return Image(change.uid, change.key, change.previous_revision, change.revision, version, schema, body)
 
 
 def _tests(selection: Selection) -> _Tests:

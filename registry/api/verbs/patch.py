@@ -164,7 +164,9 @@ class PatchReader:
                 if not has_float(changes):
                     return lambda old: strategic.apply_strategic(kind, old, changes)
                 # As the key of a list's item, 80.0 is not 80.
-                return lambda old: _with_whole_numbers(strategic.apply_strategic(kind, old, deep_copy(changes)))
+                return lambda old: _with_replaced(
+                    strategic.apply_strategic(kind, old, deep_copy(changes)), _as_whole_number
+                )
 
     def _decode(self, request: ResourceRequest, old: Object, result: Any) -> Object:
         served, options = request.served, self._options
@@ -244,7 +246,7 @@ class PatchReader:
         value = decode_verbatim_json(self._body.data)
         if not has_float(value):
             return self._patcher
-        return self._patcher_of("", Decoded(_with_quoted_numbers(value)), strict=False)
+        return self._patcher_of("", Decoded(_with_replaced(value, _as_quoted_number)), strict=False)
 
     def first_fault(self, result: Any, decode: Callable[[Any, list[str]], object]) -> str:
         """Returns the error of decoding an invalid result that Go meets first.
@@ -283,18 +285,31 @@ _STEP = re.compile(r"\[([0-9]{1,9})\]|([^.\[\]]+)")
 _REJECTED = "the server rejected our request due to an error in our request"
 
 
-def _with_whole_numbers(patched: Any) -> Any:
-    """Makes whole floats integers in place: 1.0 fits an integer, since what a patch has made is no longer JSON."""
-    root = [patched]
+def _with_replaced(value: Any, replace: Callable[[Any], Any]) -> Any:
+    """Replaces values by what `replace` returns for them, maps and lists before their members: in place, unless it
+    returns copies."""
+    root = [value]
     pending: list[Any] = [root]
     while pending:
         holder = pending.pop()
-        for key, value in holder.items() if isinstance(holder, dict) else enumerate(holder):
-            if isinstance(value, dict | list):
-                pending.append(value)
-            elif isinstance(value, float) and value.is_integer() and abs(value) < 1 << 63:
-                holder[key] = int(value)  # replaces a value, so the iteration stays valid
+        for key, inner in holder.items() if isinstance(holder, dict) else enumerate(holder):
+            holder[key] = new = replace(inner)  # a key that is there, so the iteration stays valid
+            if isinstance(new, dict | list):
+                pending.append(new)
     return root[0]
+
+
+def _as_whole_number(value: Any) -> Any:
+    """Returns whole floats as integers: 1.0 fits an integer, since what a patch has made is no longer JSON."""
+    is_whole = isinstance(value, float) and value.is_integer() and abs(value) < 1 << 63
+    return int(value) if is_whole else value
+
+
+def _as_quoted_number(value: Any) -> Any:
+    """Returns numbers that are no int64 as their texts."""
+    if isinstance(value, NumberLiteral):
+        return GoText(value.text)
+    return dict(value) if isinstance(value, Repeated) else value
 
 
 def _operation_of(fault: str) -> int:
@@ -325,38 +340,17 @@ def _containers(value: Any) -> set[int]:
     return ids
 
 
-def _with_quoted_numbers(value: Any) -> Any:
-    """Replaces numbers that are no int64 by their texts, in place."""
-    root = [value]
-    pending: list[Any] = [root]
-    while pending:
-        holder = pending.pop()
-        for key, inner in holder.items() if isinstance(holder, dict) else enumerate(holder):
-            if isinstance(inner, NumberLiteral):
-                holder[key] = GoText(inner.text)
-            elif isinstance(inner, Repeated):
-                holder[key] = inner = dict(inner)
-            if isinstance(inner, dict | list):
-                pending.append(inner)
-    return root[0]
-
-
 def _in_text_order(result: Any, in_order: set[int]) -> Any:
     """Returns a copy of a patched object in which containers whose ids are in `in_order` are texts of JSON. The root is
     none: it is always a map that was merged."""
-    root: list[Any] = [dict(result) if isinstance(result, dict) else result]
-    pending: list[Any] = [root[0] if isinstance(result, dict) else root]
-    while pending:
-        holder = pending.pop()
-        for key, inner in holder.items() if isinstance(holder, dict) else enumerate(holder):
-            if not isinstance(inner, dict | list):
-                continue
-            if id(inner) in in_order:
-                holder[key] = GoText(go_json(inner, MAX_TEXT, is_sorted=False))
-            else:
-                holder[key] = inner = inner.copy()
-                pending.append(inner)
-    return root[0]
+
+    def arranged(value: Any) -> Any:
+        if not isinstance(value, dict | list):
+            return value
+        is_text = id(value) in in_order and value is not result
+        return GoText(go_json(value, MAX_TEXT, is_sorted=False)) if is_text else value.copy()
+
+    return _with_replaced(result, arranged)
 
 
 def _bad_patch(value: str, why: str) -> StatusError:
