@@ -59,10 +59,9 @@ def validate_approval(crd: Json, old: Json | None) -> list[FieldError]:
     return []
 
 
-def approval_condition(crd: Json) -> dict[str, str] | None:
-    """The desired condition of a definition, without its time; None for a group that is not protected."""
+def approval_condition(crd: Json) -> tuple[str, str, str] | None:
+    """Status, reason and message of the desired condition of a definition; None for a group that is not protected."""
     if not is_protected_group((crd.get("spec") or {}).get("group") or ""):
         return None
     state, message = approval_state(crd)
-    status = "True" if state == "ApprovedAnnotation" else "False"
-    return {"type": CONDITION, "status": status, "reason": state, "message": message}
+    return "True" if state == "ApprovedAnnotation" else "False", state, message

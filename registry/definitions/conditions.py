@@ -25,11 +25,11 @@ def is_true(crd: Json, condition_type: str) -> bool:
     return condition is not None and condition.get("status") == "True"
 
 
-def equivalent(a: Json | None, b: Json | None) -> bool:
-    """Whether two conditions are equal except for their times."""
-    if a is None or b is None:
-        return a is b
-    return all((a.get(k) or "") == (b.get(k) or "") for k in ("type", "status", "reason", "message"))
+def has_condition(crd: Json, condition_type: str, condition_status: str, reason: str, message: str) -> bool:
+    """Whether there is this condition, at whatever time."""
+    condition = find(crd, condition_type) or {}
+    state = [condition.get(name) or "" for name in ("status", "reason", "message")]
+    return state == [condition_status, reason, message]
 
 
 def with_condition(

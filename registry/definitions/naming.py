@@ -20,9 +20,8 @@ from typing import Any, NamedTuple
 
 from registry.codec.go_text import go_quote
 from registry.codec.structs import structs as typed
-from registry.definitions import nonstructural, types
-from registry.definitions.approval import approval_condition
-from registry.definitions.conditions import equivalent, find, is_true, with_condition
+from registry.definitions import approval, nonstructural, types
+from registry.definitions.conditions import find, has_condition, is_true, with_condition
 from registry.definitions.conversion import has_invalid_ca_bundle
 
 Json = Mapping[str, Any]
@@ -117,22 +116,14 @@ def accept_names(crd: Json, in_use: NamesInUse, now: str) -> Status | None:
     if requested == accepted:
         return None
     new, reason, message = _free_names(requested, accepted, *in_use.for_definition(held_names(crd)))
-    names_accepted = {
-        "type": "NamesAccepted",
-        "status": "False" if reason else "True",
-        "reason": reason or "NoConflicts",
-        "message": message or "no conflicts found",
-    }
-    if new == accepted and equivalent(names_accepted, find(crd, "NamesAccepted")):
+    names_accepted = ("False", reason, message) if reason else ("True", "NoConflicts", "no conflicts found")
+    if new == accepted and has_condition(crd, "NamesAccepted", *names_accepted):
         return None
     status = {**(crd.get("status") or {}), "acceptedNames": typed.encode(types.Names, new)}
-    status = with_condition(
-        status, "NamesAccepted", names_accepted["status"], names_accepted["reason"], names_accepted["message"], now
-    )
+    status = with_condition(status, "NamesAccepted", *names_accepted, now)
     if not is_true(crd, "Established") and not reason:
         return with_condition(status, "Established", "False", "Installing", "the initial names have been accepted", now)
-    old = find(crd, "Established")
-    if old is None:
+    if find(crd, "Established") is None:
         return with_condition(status, "Established", "False", "NotAccepted", "not all names are accepted", now)
     return status
 
@@ -147,20 +138,17 @@ def establish(crd: Json, now: str) -> Status | None:
     condition = ("True", "InitialNamesAccepted", "the initial names have been accepted")
     if has_invalid_ca_bundle((crd.get("spec") or {}).get("conversion")):
         condition = ("False", "InvalidCABundle", "The conversion webhook CABundle is invalid")
-    wanted = {"type": "Established", "status": condition[0], "reason": condition[1], "message": condition[2]}
-    if equivalent(wanted, find(crd, "Established")):
+    if has_condition(crd, "Established", *condition):
         return None
     return with_condition(crd.get("status") or {}, "Established", *condition, now)
 
 
 def approve(crd: Json, now: str) -> Status | None:
     """The status with KubernetesAPIApprovalPolicyConformant, in protected groups; None if unchanged."""
-    wanted = approval_condition(crd)
-    if wanted is None or equivalent(wanted, find(crd, wanted["type"])):
+    wanted = approval.approval_condition(crd)
+    if wanted is None or has_condition(crd, approval.CONDITION, *wanted):
         return None
-    return with_condition(
-        crd.get("status") or {}, wanted["type"], wanted["status"], wanted["reason"], wanted["message"], now
-    )
+    return with_condition(crd.get("status") or {}, approval.CONDITION, *wanted, now)
 
 
 def next_status(crd: Json, in_use: NamesInUse, now: str) -> Status | None:
@@ -204,18 +192,8 @@ def needs_reconsidering(crd: Json) -> bool:
 
 
 def _names(names: Json | None) -> dict[str, Any]:
-    present = names or {}
-    return {
-        name: present.get(name) or empty
-        for name, empty in (
-            ("plural", ""),
-            ("singular", ""),
-            ("shortNames", []),
-            ("kind", ""),
-            ("listKind", ""),
-            ("categories", []),
-        )
-    }
+    empty = {"plural": "", "singular": "", "shortNames": [], "kind": "", "listKind": "", "categories": []}
+    return {name: (names or {}).get(name) or nothing for name, nothing in empty.items()}
 
 
 def _free_names(

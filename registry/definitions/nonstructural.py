@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from registry.definitions.conditions import equivalent, find
+from registry.definitions.conditions import find, has_condition, with_condition
 from registry.schema.field import FieldError, invalid
 from registry.schema.structural.structural import find_unsupported, validate_structural
 
@@ -27,20 +27,19 @@ def is_structural(schema: Json) -> bool:
 def next_status(crd: Json, now: str) -> dict[str, Any] | None:
     """The status with the condition up to date; None if unchanged. `now` is in RFC 3339."""
     wanted, old = _condition(crd), find(crd, CONDITION)
-    if equivalent(wanted, old):
+    is_current = old is None if wanted is None else has_condition(crd, CONDITION, *wanted)
+    if is_current:
         return None
-    status = dict(crd.get("status") or {})
+    status = crd.get("status") or {}
     conditions = [c for c in status.get("conditions") or () if c.get("type") != CONDITION]
-    if wanted is not None:
-        changed = old is None or old.get("status") != wanted["status"]
-        wanted["lastTransitionTime"] = now if changed or old is None else old["lastTransitionTime"]
-        order = ("type", "status", "lastTransitionTime", "reason", "message")
-        conditions.append({name: wanted[name] for name in order})
+    if wanted is not None:  # upstream puts it last
+        conditions += with_condition({"conditions": [old] if old else []}, CONDITION, *wanted, now)["conditions"]
     return {**status, "conditions": conditions}
 
 
-def _condition(crd: Json) -> dict[str, str] | None:
-    """The desired condition, without its time. Only a definition that preserves unknown fields can have one."""
+def _condition(crd: Json) -> tuple[str, str, str] | None:
+    """Status, reason and message of the desired condition. Only a definition that preserves unknown fields can have
+    one."""
     spec = crd.get("spec") or {}
     if not spec.get("preserveUnknownFields"):
         return None
@@ -52,8 +51,8 @@ def _condition(crd: Json) -> dict[str, str] | None:
         why = find_unsupported(schema)
         if why is not None:
             message = f"failed to check validation schema for version {version.get('name') or ''}: {why}"
-            return {"type": CONDITION, "status": "Unknown", "reason": "StructuralError", "message": message}
+            return "Unknown", "StructuralError", message
         errors += validate_structural(schema, f"spec.versions[{i}].schema.openAPIV3Schema")
     texts = list(dict.fromkeys(error.message() for error in errors))
     message = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
-    return {"type": CONDITION, "status": "True", "reason": "Violations", "message": message[:_MAX_MESSAGE]}
+    return "True", "Violations", message[:_MAX_MESSAGE]

@@ -22,7 +22,6 @@ from registry.schema.compiled import MAX_COMPILED_BYTES, CompiledSchema, compile
 Json = Mapping[str, Any]
 
 # The fastest level compresses schemas to about a seventh; the best saves another fifth and takes five times as long.
-# long.
 _LEVEL = 1
 
 

@@ -1,5 +1,4 @@
 """The strategy of CustomResourceDefinitions: resets fields that a request cannot set, between decoding and validation.
-set.
 
 Pure functions from definitions in the decoded form to new ones. The caller sets uid, times, managedFields and
 resourceVersion, as for any resource.

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from registry.definitions.conditions import equivalent, find, is_true, with_condition
+from registry.definitions.conditions import find, has_condition, is_true, with_condition
 
 OLD = {"type": "A", "status": "True", "lastTransitionTime": "2020-01-01T00:00:00Z", "reason": "R", "message": "M"}
 NOW = "2024-05-06T07:08:09Z"
@@ -34,8 +34,10 @@ def test_find_a_condition() -> None:
     assert not is_true({}, "A")
 
 
-def test_equivalent_but_for_times() -> None:
-    assert equivalent(OLD, {**OLD, "lastTransitionTime": NOW})
-    assert not equivalent(OLD, {**OLD, "message": ""})
-    assert not equivalent(OLD, None)
-    assert equivalent({"type": "A", "status": "True"}, {"type": "A", "status": "True", "reason": ""})
+def test_a_condition_is_there_at_whatever_time() -> None:
+    crd = {"status": {"conditions": [OLD, {"type": "B", "status": "True"}]}}
+    assert has_condition(crd, "A", "True", "R", "M")
+    assert not has_condition(crd, "A", "True", "R", "")
+    assert not has_condition(crd, "A", "False", "R", "M")
+    assert has_condition(crd, "B", "True", "", "")
+    assert not has_condition({}, "A", "True", "R", "M")

@@ -33,7 +33,7 @@ from registry.controllers.api_services.checks import FIRST_RETRY_SECONDS, PAUSE_
 from registry.controllers.api_services.namespaces import NamespaceCleaner, left_names, without_left
 from registry.controllers.controller_client import ControllerClient
 from registry.controllers.queue import Requeue
-from registry.definitions.conditions import find, with_condition
+from registry.definitions.conditions import has_condition, with_condition
 from registry.gauges import expose_gauge
 from registry.store.errors import StoreError, TenantNotFound
 from registry.store.types import ObjectKey, ResourceName, Tenant, TenantId
@@ -261,8 +261,8 @@ class Monitor:
 
         def with_verdict(old: Object) -> Object:
             left[:] = left_names(old["metadata"].get("annotations") or {})
-            condition, status = find(old, AVAILABLE) or {}, old.get("status") or {}
-            is_same = tuple(condition.get(name) for name in ("status", "reason", "message")) == verdict
+            status = old.get("status") or {}
+            is_same = has_condition(old, AVAILABLE, *verdict)
             return status if is_same else with_condition(status, AVAILABLE, *verdict, now)
 
         client, key = ControllerClient(self._backend, tenant), ObjectKey(server.name)
