@@ -6,16 +6,17 @@ All of it can be done by several processes at once, and again at each start.
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 from registry.api.admission.namespace_lifecycle import NAMESPACES
 from registry.api.errors import StatusError
 from registry.api.request import Backend
 from registry.api.served import Object
 from registry.api.server_writes import creating, write_as_server
+from registry.api.singleflight import share
 from registry.api.strategies.namespace import NAME_LABEL
 from registry.authorization.tenants import DEFAULT, INITIAL_NAMESPACES, SYSTEM, TenantDirectory
 from registry.builtin.tenancy import GROUP, PLURAL
-from registry.flowcontrol.time_slice import ClientGone, TimeSlice
 from registry.store.types import ObjectKey, ResourceName, Tenant, TenantId
 
 
@@ -57,16 +58,7 @@ class TenantBootstrapper:
         attributes = tenant.attributes
         if "server" in attributes or tenant.name in (SYSTEM, DEFAULT):
             return
-        while True:
-            known = self._under_way.get(tenant.id)
-            if known is None:
-                known = self._under_way[tenant.id] = asyncio.ensure_future(self._create_defaults(tenant))
-                known.add_done_callback(lambda _: self._under_way.pop(tenant.id, None))
-            try:
-                # Other requests wait for the same task, which continues if this one is cancelled.
-                return await asyncio.shield(known)
-            except ClientGone:
-                TimeSlice.current().raise_if_gone()  # else the client of the request that began it is gone
+        await share(self._under_way, tenant.id, partial(self._create_defaults, tenant))
 
     async def _create_defaults(self, tenant: Tenant) -> None:
         store = self._backend.store

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from registry.files import write_private
 from registry.settings.declarations import Settings, SettingsError
 from registry.store.connection import Pool
 from registry.store.encryption import master_keys, resealing
@@ -95,20 +96,16 @@ def _make_key_file(path: Path) -> None:
 
     An existing file is never replaced.
     """
-    unfinished = path.with_name(f"{path.name}.{os.getpid()}.new")
-    unfinished.unlink(missing_ok=True)
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.made")
     line = master_keys.generate(f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}")
-    with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(f"{line}\n")
-        file.flush()
-        os.fsync(file.fileno())
+    write_private(temporary, f"{line}\n".encode())
     with contextlib.suppress(FileExistsError):
-        os.link(unfinished, path)
+        os.link(temporary, path)
         logger.info(
             "created the encryption key file %s: back it up apart from the database; without it no secret can be read",
             path,
         )
-    unfinished.unlink()
+    temporary.unlink()
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from starlette.types import Scope, Send
 
 from registry.api.errors import method_not_allowed, not_acceptable, unsupported_media_type
+from registry.api.singleflight import share
 from registry.caches import LruCache
 from registry.flowcontrol.evaluation import evaluate
-from registry.flowcontrol.time_slice import ClientGone, TimeSlice
 from registry.http.negotiation import NotAcceptable, UnsupportedMediaType, require_body_type, require_type
 from registry.http.request_state import STATE, RequestState
 from registry.http.responses import compress, headers_for, hold, send_body
@@ -112,26 +112,17 @@ class DocumentCache:
 
         Raises the errors of `make`, those of `evaluate`, and TooManyRequests if there is no room for the document.
         """
-        while True:
-            cached = self._documents.get(key)
-            if cached is not None:
-                return cached
-            making = self._making.get(key)
-            if making is None:
-                length = expected()
-                hold(length)
-                working = evaluate(make, max(size, length), repeatable=True, limit_seconds=LIMIT_SECONDS)
-                making = self._making[key] = asyncio.ensure_future(working)
-                making.add_done_callback(lambda done: self._store(key, done))
-            try:
-                # A client that disconnects does not cancel what others wait for.
-                return await asyncio.shield(making)
-            except ClientGone:
-                TimeSlice.current().raise_if_gone()  # else another client, for which it was made, is gone
-            finally:
-                del making  # its exception refers to this frame
+        cached = self._documents.get(key)
+        if cached is not None:
+            return cached
 
-    def _store(self, key: Hashable, done: asyncio.Future[Document]) -> None:
-        del self._making[key]
-        if not done.cancelled() and done.exception() is None:
-            self._documents.put(key, done.result())
+        def begin() -> Awaitable[Document]:
+            length = expected()
+            hold(length)
+            return self._make(key, make, max(size, length))
+
+        return await share(self._making, key, begin)
+
+    async def _make(self, key: Hashable, make: Callable[[], Document], size: int) -> Document:
+        new = await evaluate(make, size, repeatable=True, limit_seconds=LIMIT_SECONDS)
+        return self._documents.put(key, new)
