@@ -13,6 +13,7 @@ bound them. Identities of the platform, and of the tenant `system`, see everythi
 from __future__ import annotations
 
 import re
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -53,19 +54,7 @@ class TenantDirectory:
         May be some seconds old, like everything that a process knows about tenants.
         """
         home = user.tenant
-        if home is None or not user.is_administrator:
-            return False
-        above = tenant.attributes.get("parent")
-        for _ in range(_MAX_DEPTH):
-            if not above:
-                return False
-            if above == home:
-                return True
-            try:
-                above = (await self._store.tenant(TenantName(above))).attributes.get("parent")
-            except TenantNotFound:
-                return False
-        return False
+        return home is not None and user.is_administrator and await is_below(tenant, home, self._store.tenant)
 
     async def ensure(self, name: TenantName) -> Tenant:
         """The tenant with this name, created if it does not exist."""
@@ -73,6 +62,19 @@ class TenantDirectory:
             return await self._store.create_tenant(name)
         except TenantExists:
             return await self._store.tenant(name)
+
+
+async def is_below(tenant: Tenant, name: str, load: Callable[[TenantName], Awaitable[Tenant]]) -> bool:
+    """Whether the tenant `name` is an ancestor of this one; `load` loads those in between."""
+    above = tenant.attributes.get("parent")
+    for _ in range(_MAX_DEPTH):
+        if not above or above == name:
+            return bool(above)
+        try:
+            above = (await load(TenantName(above))).attributes.get("parent")
+        except TenantNotFound:
+            return False
+    return False
 
 
 @dataclass(frozen=True, slots=True)

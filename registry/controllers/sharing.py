@@ -20,6 +20,7 @@ from registry.api.served import Object, Served
 from registry.api.strategies.sharing import FINALIZER, ControllerBindingStrategy
 from registry.api.verbs.driver import run
 from registry.api.verbs.update import UpdateOperation, copy_of, without_finalizer
+from registry.authorization.tenants import is_below
 from registry.builtin.sharing import EXPORTS as EXPORTS_PLURAL
 from registry.builtin.sharing import GROUP, binding_definition
 from registry.builtin.tenancy import GROUP as TENANCY
@@ -37,8 +38,6 @@ EXPORTS: Final = ResourceName(f"{EXPORTS_PLURAL}.{GROUP}")
 _TENANTS: Final = ResourceName(f"{PLURAL}.{TENANCY}")
 
 _ATTEMPTS: Final = 8
-# The maximum depth of the tree of tenants (registry/store/sql/tenancy.sql).
-_MAX_DEPTH: Final = 16
 _NOT_OFFERED: Final = ("NotOffered", "there is no such export, or it is not offered to this tenant")
 
 
@@ -139,7 +138,8 @@ async def _admits(client: ControllerClient, provider: Tenant, export: Object) ->
     tenant = client.tenant
     if offered.get("all") or tenant.name in (offered.get("names") or ()):
         return True
-    if offered.get("children") and await _is_below(client, provider):
+    reload = client.backend.store.tenancy.reload
+    if offered.get("children") and await is_below(await reload(tenant.name), provider.name, reload):
         return True
     labels: Mapping[str, str] = (offered.get("selector") or {}).get("matchLabels") or {}
     if not labels:
@@ -148,18 +148,6 @@ async def _admits(client: ControllerClient, provider: Tenant, export: Object) ->
     row, _ = await client.backend.store.load(system, _TENANTS, ObjectKey(tenant.name))
     has = (await metadata_of(row.body)).get("labels") or {} if row is not None else {}
     return all(has.get(label) == value for label, value in labels.items())
-
-
-async def _is_below(client: ControllerClient, provider: Tenant) -> bool:
-    above = (await client.backend.store.tenancy.reload(client.tenant.name)).attributes.get("parent")
-    for _ in range(_MAX_DEPTH):
-        if not above or above == provider.name:
-            return bool(above)
-        try:
-            above = (await client.backend.store.tenancy.reload(TenantName(above))).attributes.get("parent")
-        except TenantNotFound:
-            return False
-    return False
 
 
 def _why_not(catalog: TenantCatalog, name: str, definition: Object | None) -> str:
