@@ -123,7 +123,7 @@ def _shared(tenants: int) -> list[Row]:
 
 
 def _kilobytes(count: int, *, equal: bool) -> float:
-    stored = json.dumps(canonical(decode_definition(definition(GROUP, TEMPLATE, fields=FIELDS)).definition))
+    stored = json.dumps(canonical(decode_definition(definition(GROUP, TEMPLATE, fields=FIELDS)).value))
     texts = [stored if equal else stored.replace("field0", f"only{n}") for n in range(count)]
     tracemalloc.start()
     kept = [compile_definition(json.loads(text)) for text in texts]

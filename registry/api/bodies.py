@@ -10,6 +10,7 @@ pkg/apis/meta/v1/unstructured/helpers.go.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from registry.api.errors import StatusError, bad_request
 from registry.api.options import WriteOptions
@@ -150,26 +151,25 @@ def _parse(request: ResourceRequest, body: Body, options: WriteOptions) -> Decod
 
 
 def read_body(body: Body, api_version: str, kind: str) -> Decoded:
-    """Decodes an object in any encoding. The arguments are its type if protobuf has none. Raises DecodeError."""
-    match body.media_type:
-        case "yaml":
-            return body.read(decode_yaml)
-        case "cbor":
-            return body.read(decode_cbor)
-        case "protobuf":
-            return _read_protobuf(body, api_version, kind)
-        case _:
-            return body.read(decode_json)
+    """Decodes an object in any encoding. Raises DecodeError.
 
-
-def _read_protobuf(body: Body, api_version: str, kind: str) -> Decoded:
-    """Decodes protobuf. Another kind is refused by its name alone, so its contents are not decoded."""
+    The arguments are its type if protobuf has none. Another kind is refused by its name alone, so its contents are not
+    decoded.
+    """
     try:
-        return body.read(lambda data: Decoded(decode_protobuf(data)))
+        return body.read(decoder_of(body.media_type))
     except UnknownKind as unknown:
         if unknown.types.keys() >= {"apiVersion", "kind"}:
             return Decoded(unknown.types)
         return Decoded(decode_protobuf(body.data, api_version, kind))
+
+
+def decoder_of(media_type: str) -> Callable[[bytes], Decoded]:
+    if media_type == "protobuf":
+        return lambda data: Decoded(decode_protobuf(data))
+    if media_type.endswith("cbor"):
+        return decode_cbor
+    return decode_yaml if media_type.endswith("yaml") else decode_json
 
 
 def unrecognized(served: Served, why: str, data: bytes) -> StatusError:

@@ -17,6 +17,7 @@ from typing import Any
 
 from registry.codec.packaged_yaml import load_file
 from registry.definitions.compiled import compile_definition
+from registry.definitions.defaulting import default_names
 from registry.definitions.model import Definition
 from registry.emulation import emulated
 
@@ -68,9 +69,7 @@ def packaged_definition(*file: str) -> Definition:
 
 def _definition(document: dict[str, Any]) -> Definition:
     strategy, verbs = document.pop("strategy"), document.pop("verbs", None)
-    names = document["names"]
-    names.setdefault("singular", names["kind"].lower())
-    names.setdefault("listKind", f"{names['kind']}List")
+    default_names(document["names"])
     return replace(_established(document), strategy=strategy, verbs=tuple(verbs) if verbs else None)
 
 

@@ -22,11 +22,11 @@ def read_definition(document: Object) -> tuple[Object, list[FieldError]]:
 
     try:
         if document.get("apiVersion") != beta.API_VERSION:
-            crd: Object = decode.decode_definition(document).definition
+            crd: Object = decode.decode_definition(document).value
             defaulting.default_definition(crd)
             crd = strategy.prepare_for_create(crd)
             return crd, validation.validate_create(crd)
-        crd = beta.decode_definition(document).definition
+        crd = beta.decode_definition(document).value
         beta.default_definition(crd)
         crd = strategy.prepare_for_create(crd)
         errors = validation.validate_create(crd, demands=validation.OF_V1BETA1, spec=beta.internal_beta(crd))

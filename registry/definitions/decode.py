@@ -9,7 +9,6 @@ does not. The canonical form is a valid decoded form: a stored definition need n
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any, Final
 
 import orjson
@@ -18,7 +17,7 @@ from registry.codec.structs import structs as typed
 from registry.codec.structs.base import StructDecodeError
 from registry.definitions import types
 
-__all__ = ["DecodedDefinition", "StructDecodeError", "canonical", "decode_definition", "without_empty_fields"]
+__all__ = ["StructDecodeError", "canonical", "decode_definition", "without_empty_fields"]
 
 Definition = dict[str, Any]
 
@@ -32,16 +31,9 @@ API_VERSION = "apiextensions.k8s.io/v1"
 KIND = "CustomResourceDefinition"
 
 
-@dataclass(frozen=True, slots=True)
-class DecodedDefinition:
-    """`unknown` lists the paths of dropped fields, such as `spec.versions[0].served2`, in document order."""
-
-    definition: Definition
-    unknown: list[str]
-
-
-def decode_definition(body: object) -> DecodedDefinition:
-    """The decoded form of `body`, which may be any JSON and is not changed; null is an empty definition.
+def decode_definition(body: object) -> typed.Typed:
+    """The decoded form of `body`, which may be any JSON and is not changed; null is an empty definition. And the paths
+    of dropped fields, such as `spec.versions[0].served2`, in document order.
 
     Sets kind and apiVersion, which the caller must have validated. Raises StructDecodeError with Go's text; the caller
     adds the prefix `CustomResourceDefinition in version "v1" cannot be handled as a CustomResourceDefinition: `.
@@ -49,7 +41,7 @@ def decode_definition(body: object) -> DecodedDefinition:
     decoded = typed.decode(types.CustomResourceDefinition, body)
     decoded.value["kind"] = KIND
     decoded.value["apiVersion"] = API_VERSION
-    return DecodedDefinition(decoded.value, decoded.unknown)
+    return decoded
 
 
 def canonical(definition: Definition) -> Definition:

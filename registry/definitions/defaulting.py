@@ -12,12 +12,7 @@ from typing import Any
 def default_definition(crd: dict[str, Any]) -> None:
     """Sets singular, listKind, conversion, the webhook's port and storedVersions, in place."""
     spec = crd.setdefault("spec", {})
-    names = spec.setdefault("names", {})
-    kind = names.get("kind") or ""
-    if not names.get("singular") and kind:
-        names["singular"] = kind.lower()
-    if not names.get("listKind") and kind:
-        names["listKind"] = f"{kind}List"
+    default_names(spec.setdefault("names", {}))
     conversion = spec.get("conversion")
     if conversion is None:
         spec["conversion"] = {"strategy": "None"}
@@ -26,6 +21,15 @@ def default_definition(crd: dict[str, Any]) -> None:
         if service is not None and service.get("port") is None:
             service["port"] = 443
     default_stored_versions(crd)
+
+
+def default_names(names: dict[str, Any]) -> None:
+    """Sets singular and listKind, in place."""
+    kind = names.get("kind") or ""
+    if not names.get("singular") and kind:
+        names["singular"] = kind.lower()
+    if not names.get("listKind") and kind:
+        names["listKind"] = f"{kind}List"
 
 
 def default_stored_versions(crd: dict[str, Any]) -> None:

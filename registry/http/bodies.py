@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 
 from starlette.types import Receive, Scope
 
+from registry.api.bodies import decoder_of
 from registry.api.errors import bad_request, too_large
 from registry.api.request import Body, PredecodedBody
 from registry.codec.cbor import decode_cbor
@@ -90,16 +91,8 @@ async def body_of(data: bytes, media_type: str) -> Body:
     """Returns a body to be decoded; a long one is decoded now."""
     if not _is_long(data, media_type):
         return Body(data, media_type)
-    outcome = await aside_if_long(data, media_type, lambda: _outcome(_decoder(media_type), data))
+    outcome = await aside_if_long(data, media_type, lambda: _outcome(decoder_of(media_type), data))
     return Body(data, media_type, PredecodedBody(outcome))
-
-
-def _decoder(media_type: str) -> Callable[[bytes], Decoded]:
-    if media_type == "protobuf":
-        return lambda data: Decoded(decode_protobuf(data))
-    if media_type.endswith("cbor"):
-        return decode_cbor
-    return decode_yaml if media_type.endswith("yaml") else decode_json
 
 
 def _outcome(decode: Callable[[bytes], Decoded], data: bytes) -> Decoded | DecodeError | TooManyValues:

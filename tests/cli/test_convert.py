@@ -54,7 +54,7 @@ def test_a_file_without_a_definition(capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_a_v1beta1_definition(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    older = served_form(decode_definition(yaml.safe_load(DEFINITION.read_text())).definition)
+    older = served_form(decode_definition(yaml.safe_load(DEFINITION.read_text())).value)
     path = tmp_path / "older.yaml"
     path.write_text(yaml.safe_dump(older))
     assert main(["convert", "check", "--quiet", str(path), str(SAMPLES)]) == 0

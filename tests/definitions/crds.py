@@ -44,7 +44,7 @@ def crd(schema: Json | None = None, *, metadata: Json | None = None, **spec: Any
 
 def prepared(body: Json) -> Json:
     """What a POST of `body` validates."""
-    definition = decode_definition(body).definition
+    definition = decode_definition(body).value
     default_definition(definition)
     return prepare_for_create(definition)
 

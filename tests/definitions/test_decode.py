@@ -170,7 +170,7 @@ def test_unknown_fields_in_document_order_with_nothing_below_items() -> None:
 
 @pytest.mark.parametrize("body", [pytest.param(None, id="null"), pytest.param({}, id="empty")])
 def test_null_is_an_empty_definition(body: object) -> None:
-    assert canonical(decode_definition(body).definition) == {
+    assert canonical(decode_definition(body).value) == {
         "kind": "CustomResourceDefinition",
         "apiVersion": "apiextensions.k8s.io/v1",
         "metadata": {},
@@ -213,10 +213,10 @@ def test_null_is_an_empty_definition(body: object) -> None:
     ],
 )
 def test_canonical_schema(given: dict[str, Any], stored: dict[str, Any]) -> None:
-    found = canonical(decode_definition(crd(given)).definition)
+    found = canonical(decode_definition(crd(given)).value)
     schema = found["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     assert repr(schema) == repr(stored)  # 1 is not 1.0, and the order is that of the struct
-    assert canonical(decode_definition(found).definition) == found
+    assert canonical(decode_definition(found).value) == found
 
 
 @pytest.mark.parametrize(
@@ -236,13 +236,13 @@ def test_canonical_schema(given: dict[str, Any], stored: dict[str, Any]) -> None
     ],
 )
 def test_canonical_conversion(given: dict[str, Any], stored: dict[str, Any]) -> None:
-    assert canonical(decode_definition(crd(conversion=given)).definition)["spec"]["conversion"] == stored
+    assert canonical(decode_definition(crd(conversion=given)).value)["spec"]["conversion"] == stored
 
 
 def test_times_are_in_utc_and_whole_seconds() -> None:
     body = crd()
     body["status"] = {"conditions": [{"type": "X", "lastTransitionTime": "2024-01-01T02:00:00.5+02:00"}, {}]}
-    conditions = canonical(decode_definition(body).definition)["status"]["conditions"]
+    conditions = canonical(decode_definition(body).value)["status"]["conditions"]
     assert conditions == [
         {"type": "X", "status": "", "lastTransitionTime": "2024-01-01T00:00:00Z"},
         {"type": "", "status": "", "lastTransitionTime": None},
@@ -252,7 +252,7 @@ def test_times_are_in_utc_and_whole_seconds() -> None:
 def test_the_body_is_not_changed() -> None:
     body = crd({"default": {"a": 1.0}}, versions=[version(schema={"properties": {"b": {}, "a": {}}})])
     before = repr(body)
-    definition = decode_definition(body).definition
+    definition = decode_definition(body).value
     definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["a"]["type"] = "string"
     assert repr(body) == before
 
@@ -271,7 +271,7 @@ def test_the_maximum_depth_is_decoded_and_encoded(word: str) -> None:
     schema: dict[str, Any] = {}
     for _ in range(MAX_JSON_DEPTH - 6):
         schema = {word: schema}
-    definition = decode_definition(crd(schema)).definition
+    definition = decode_definition(crd(schema)).value
     assert canonical(definition)["spec"]["versions"][0]["schema"]["openAPIV3Schema"] == schema
 
 
@@ -301,7 +301,7 @@ def test_the_maximum_depth_is_decoded_and_encoded(word: str) -> None:
 def test_without_empty_fields(field: dict[str, Any]) -> None:
     for schema in (field, {"properties": {"spec": field, "status": {"type": "object"}}}, {"items": field}):
         body = crd(versions=[version("v1", schema), version("v2", {"type": "object"}), version("v3") | {"schema": {}}])
-        decoded = decode_definition(body).definition
+        decoded = decode_definition(body).value
         assert without_empty_fields(decoded) == canonical(decoded)
 
 

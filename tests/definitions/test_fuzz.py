@@ -116,7 +116,7 @@ SCHEMAS: st.SearchStrategy[Any] = st.deferred(
 def assert_answer(body: Any) -> None:
     """Goes the whole way that a definition goes."""
     try:
-        definition = decode_definition(body).definition
+        definition = decode_definition(body).value
     except StructDecodeError:
         return
     default_definition(definition)
@@ -126,7 +126,7 @@ def assert_answer(body: Any) -> None:
     stored = canonical(definition)
     assert same(without_empty_fields(definition), stored)
     json.dumps(stored).encode("utf-8", "surrogatepass")
-    again = canonical(decode_definition(stored).definition)
+    again = canonical(decode_definition(stored).value)
     assert same(again["spec"], stored["spec"])
     validate_update(prepare_for_update(definition, stored), stored)
     if errors:

@@ -33,7 +33,7 @@ def _documents() -> list[Any]:
 def _prepared(file: Path) -> dict[str, Any]:
     decoded = decode_definition(fast_yaml.load(file.read_text()))
     assert decoded.unknown == []
-    definition = decoded.definition
+    definition = decoded.value
     default_definition(definition)
     return prepare_for_create(definition)
 

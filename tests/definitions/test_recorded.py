@@ -70,7 +70,7 @@ def answer(body: Json, query: str) -> Json:
     unknown = [f'unknown field "{path}"' for path in decoded.unknown]
     if "Strict" in query and unknown:
         return {"status": 400, "message": f"{REFUSED}strict decoding error: {', '.join(unknown)}", "warnings": []}
-    definition = decoded.definition
+    definition = decoded.value
     default_definition(definition)
     definition = prepare_for_create(definition)
     errors = validate_create(definition)

@@ -104,7 +104,7 @@ def _acceptable(rng: random.Random) -> tuple[Json, Json]:
 
 
 def _errors(crd: Json) -> list[str]:
-    decoded = decode_definition(json.loads(json.dumps(crd).replace("${group}", "g.example.com"))).definition
+    decoded = decode_definition(json.loads(json.dumps(crd).replace("${group}", "g.example.com"))).value
     default_definition(decoded)
     return [error.message() for error in validate_create(prepare_for_create(decoded))]
 

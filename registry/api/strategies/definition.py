@@ -78,7 +78,7 @@ class DefinitionStrategy(StructStrategy):
         except DefinitionDecodeError as error:
             raise ObjectDecodeError(str(error)) from error
         unknown.extend(decoded.unknown)
-        definition = decoded.definition
+        definition = decoded.value
         definition["metadata"] = dict(definition.get("metadata") or {})
         self._default_struct(definition)
         return definition

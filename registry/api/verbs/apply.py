@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import partial
 
 from registry.api.answers import ObjectAnswer
+from registry.api.bodies import decoder_of
 from registry.api.errors import StatusError, bad_request, conflict, plain_internal
 from registry.api.metadata import agree_on_name, agree_on_namespace
 from registry.api.options import WriteOptions, manager_of
@@ -20,11 +21,9 @@ from registry.api.verbs.create import CreateOperation
 from registry.api.verbs.driver import run
 from registry.api.verbs.update import UpdateOperation, copy_of
 from registry.apply.objects import display_name, group_version_kind, has_same_contents
-from registry.codec.cbor import decode_cbor
 from registry.codec.go_text import json_type
 from registry.codec.model import CborError, Decoded
 from registry.codec.model import DecodeError as CodecError
-from registry.codec.yaml_decode import decode_yaml
 from registry.emulation import emulated
 from registry.flowcontrol.evaluation import evaluate
 
@@ -105,7 +104,7 @@ async def read_configuration(request: ResourceRequest, body: Body, *, creates: b
 def _decode_configuration(body: Body) -> Decoded:
     """An empty body is an empty object."""
     try:
-        decoded = body.read(decode_cbor if body.media_type.endswith("cbor") else decode_yaml)
+        decoded = body.read(decoder_of(body.media_type))
     except CborError as error:
         raise bad_request(f"error decoding {_noun()}: {error}") from error
     except CodecError as error:

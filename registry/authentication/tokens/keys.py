@@ -17,7 +17,7 @@ import hashlib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
@@ -148,22 +148,6 @@ def new_key(signs_from: datetime.datetime, lifetime: datetime.timedelta) -> Stor
     )
     until = signs_from + lifetime
     return StoredKey(_base64(hashlib.sha256(public).digest()), secret, signs_from, until, until + _RETENTION)
-
-
-def key_set(keys: Sequence[Key]) -> dict[str, Any]:
-    """The document of /openid/v1/jwks."""
-    return {"keys": [key.jwk() for key in keys]}
-
-
-def metadata(issuer: str, jwks_uri: str) -> dict[str, Any]:
-    """The document of /.well-known/openid-configuration."""
-    return {
-        "issuer": issuer,
-        "jwks_uri": jwks_uri,
-        "response_types_supported": ["id_token"],
-        "subject_types_supported": ["public"],
-        "id_token_signing_alg_values_supported": [ALGORITHM],
-    }
 
 
 def _private(stored: StoredKey) -> rsa.RSAPrivateKey:

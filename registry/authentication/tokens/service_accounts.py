@@ -25,7 +25,7 @@ import jwt
 
 from registry.authentication.authenticator import Identified, Rejected
 from registry.authentication.impersonation_headers import ACCOUNTS
-from registry.authentication.tokens.keys import ALGORITHM, SigningKeys, key_set, metadata
+from registry.authentication.tokens.keys import ALGORITHM, SigningKeys
 from registry.authentication.tokens.unverified import is_base64, unverified_claims
 from registry.authentication.user import AUTHENTICATED, CREDENTIAL_ID, User
 from registry.caches import ExpiringCache
@@ -156,12 +156,18 @@ class AccountTokens:
 
     async def key_set(self) -> dict[str, Any]:
         """The document of /openid/v1/jwks."""
-        return key_set(await self._keys.all())
+        return {"keys": [key.jwk() for key in await self._keys.all()]}
 
-    async def metadata(self, tenant: str, address: str) -> dict[str, Any]:
+    def metadata(self, tenant: str, address: str) -> dict[str, Any]:
         """The document of /.well-known/openid-configuration; `address` is the server's URL for clients."""
         prefix = "" if tenant == DEFAULT_TENANT else f"{_CLUSTERS}{tenant}"
-        return metadata(self.issuer_of(tenant), f"{address}{prefix}/openid/v1/jwks")
+        return {
+            "issuer": self.issuer_of(tenant),
+            "jwks_uri": f"{address}{prefix}/openid/v1/jwks",
+            "response_types_supported": ["id_token"],
+            "subject_types_supported": ["public"],
+            "id_token_signing_alg_values_supported": [ALGORITHM],
+        }
 
     # -- verifying
     async def identify(self, token: str, audiences: Sequence[str] | None = None) -> Identified | None:

@@ -17,8 +17,8 @@ from registry.codec.structs import structs as typed
 from registry.codec.structs.declarations import qualified, read_structs
 from registry.codec.structs.meta import METAV1
 from registry.definitions import decode, types
-from registry.definitions.decode import KIND, DecodedDefinition
-from registry.definitions.defaulting import default_stored_versions
+from registry.definitions.decode import KIND
+from registry.definitions.defaulting import default_names, default_stored_versions
 from registry.definitions.internal import InternalSpec, InternalVersion, internal_spec, internal_version
 
 API_VERSION = "apiextensions.k8s.io/v1beta1"
@@ -28,12 +28,12 @@ _STRUCT = read_structs(__package__, "apiextensions_v1beta1.txt", {**METAV1, **qu
 ]
 
 
-def decode_definition(body: object) -> DecodedDefinition:
+def decode_definition(body: object) -> typed.Typed:
     """The decoded form of `body`, which may be any JSON and is not changed. Raises DecodeError with Go's text."""
     decoded = typed.decode(_STRUCT, body)
     decoded.value["kind"] = KIND
     decoded.value["apiVersion"] = API_VERSION
-    return DecodedDefinition(decoded.value, decoded.unknown)
+    return decoded
 
 
 def canonical(definition: Definition) -> Definition:
@@ -43,14 +43,9 @@ def canonical(definition: Definition) -> Definition:
 def default_definition(crd: Definition) -> None:
     """Sets defaults in place. preserveUnknownFields defaults to true."""
     spec = crd.setdefault("spec", {})
-    names = spec.setdefault("names", {})
-    kind = names.get("kind") or ""
+    default_names(spec.setdefault("names", {}))
     if not spec.get("scope"):
         spec["scope"] = "Namespaced"
-    if not names.get("singular") and kind:
-        names["singular"] = kind.lower()
-    if not names.get("listKind") and kind:
-        names["listKind"] = f"{kind}List"
     versions, version = spec.get("versions"), spec.get("version")
     if not versions and version:
         spec["versions"] = [{"name": version, "served": True, "storage": True}]

@@ -28,7 +28,7 @@ class OpenIDEndpoint:
         require_get(scope, _CONFIGURATION)
         state: RequestState = scope[STATE]
         address = self._jwks_uri or _address(scope)
-        value = await self._tokens.metadata(state.authorized.tenant.name, address)
+        value = self._tokens.metadata(state.authorized.tenant.name, address)
         await _send(send, scope, _CONFIGURATION, value)
 
     async def key_set(self, scope: Scope, receive: Receive, send: Send) -> None:

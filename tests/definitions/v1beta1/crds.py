@@ -32,7 +32,7 @@ def version(name: str, *, storage: bool = False, **more: Any) -> Json:
 
 
 def defaulted(body: Json) -> Json:
-    definition = decode_definition(body).definition
+    definition = decode_definition(body).value
     default_definition(definition)
     return definition
 

@@ -131,6 +131,6 @@ def test_round_trip(parts: list[dict[str, Any]], conversion: dict[str, Any], kee
     """Whatever a client of v1 has written stays so when one of v1beta1 writes it back as it reads it."""
     versions = [{**version_of_v1(f"v{i}", storage=i == 0), "schema": None, **part} for i, part in enumerate(parts)]
     given_ = decode.decode_definition(crd(versions=versions, conversion=conversion, preserveUnknownFields=keeps))
-    default_definition(given_.definition)
-    new = decode.canonical(given_.definition)
+    default_definition(given_.value)
+    new = decode.canonical(given_.value)
     assert stored_form(served_form(new)) == new
