@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
 
-from registry.api.conversions import ConversionNeeded, plan_of
+from registry.api.conversions import ConversionNeeded, Object, plan_of
 from registry.api.errors import plain_internal
 from registry.api.served import Served, body_of
 from registry.api.singleflight import singleflight
@@ -19,7 +19,6 @@ from registry.flowcontrol.evaluation import Large, evaluate, large
 from registry.flowcontrol.time_slice import TimeSlice
 from registry.store.bounds import CHUNK_ROWS
 
-Object = dict[str, Any]
 # A list reads the next rows while it waits for the first.
 _HELD_TIMES: Final = 2
 T = TypeVar("T")

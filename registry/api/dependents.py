@@ -18,10 +18,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from registry.api.strategies.base import Strategy, WriteEffects
+from registry.api.strategies.base import Object, Strategy, WriteEffects
 from registry.store.types import NO_FLAGS, ObjectKey, ResourceName, Tenant, Uid, WriteFlag
 
-Object = dict[str, Any]
 # {"apiVersion": "g/v1", "kind": "K", "name": "a", "uid": "...", "blockOwnerDeletion": true}
 Reference = dict[str, Any]
 

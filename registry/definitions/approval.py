@@ -6,14 +6,10 @@ pkg/apis/apiextensions/validation/validation.go.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from registry.codec.go_text import go_quote
 from registry.codec.go_url import Url, UrlError, parse_request_uri
+from registry.definitions.model import Json
 from registry.schema.field import FieldError, invalid, required
-
-Json = Mapping[str, Any]
 
 ANNOTATION = "api-approved.kubernetes.io"
 CONDITION = "KubernetesAPIApprovalPolicyConformant"

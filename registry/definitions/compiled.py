@@ -8,18 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from typing import Any
 
 from registry.definitions.conditions import is_true
 from registry.definitions.conversion import RULES
-from registry.definitions.model import Column, Definition, Names, Scale, Version
+from registry.definitions.model import Column, Definition, Json, Names, Scale, Version
 from registry.definitions.packed import PackedSchema, pack
 from registry.definitions.priority import priority_key
 from registry.emulation import emulated
 from registry.schema.compiled import CompiledSchema
 from registry.schema.model import KEEPS_ALL
-
-Json = Mapping[str, Any]
 
 # The schema of a version without one; all versions of apiextensions.k8s.io/v1 have one.
 _ANYTHING = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}

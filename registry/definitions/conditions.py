@@ -5,10 +5,10 @@ Follows apiextensions-apiserver pkg/apihelpers/helpers.go.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-Json = Mapping[str, Any]
+from registry.definitions.model import Json
+
 Condition = dict[str, Any]
 
 

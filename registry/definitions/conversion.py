@@ -7,18 +7,16 @@ apiserver pkg/util/webhook/validation.go. The field paths are those of kube-apis
 from __future__ import annotations
 
 import base64
-from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from collections.abc import Collection, Iterable
 
 from cryptography import x509
 
 from registry.codec.go_text import GoText, go_json
 from registry.codec.go_url import UrlError, parse_url
+from registry.definitions.model import Json
 from registry.schema.field import FieldError, forbidden, invalid, not_supported, required
 from registry.schema.hosts import HostError, split_host_port
 from registry.schema.names import dns1035_label, dns1123_subdomain
-
-Json = Mapping[str, Any]
 
 # The annotation of a definition with its conversion rules (registry/conversion/declarative).
 RULES = "conversion.registry/rules"

@@ -10,7 +10,6 @@ apiextensions-apiserver pkg/apis/apiextensions/v1/conversion.go.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,10 +17,9 @@ from registry.codec.go_text import go_json
 from registry.codec.structs.base import GoType
 from registry.codec.structs.structs import GoSlice
 from registry.definitions import types
+from registry.definitions.model import Json
 from registry.schema.structural.go_schema import go_list, go_object, go_schema
 from registry.schema.values import same
-
-Json = Mapping[str, Any]
 
 
 @dataclass(slots=True)

@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from registry.schema.compiled import CompiledSchema
 
+# A definition, or a part of one, as it is stored or sent.
+Json = Mapping[str, Any]
+
 
 @dataclass(frozen=True, slots=True)
 class Names:

@@ -6,13 +6,9 @@ pkg/apis/apiextensions/validation/validation.go and apimachinery pkg/util/valida
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
+from registry.definitions.model import Json
 from registry.schema.field import FieldError, invalid, required, too_many
 from registry.schema.names import dns1035_label, dns1123_subdomain, name_is_dns_subdomain
-
-Json = Mapping[str, Any]
 
 # Short names of a definition, and its categories; kube-apiserver has no limit, and a recording of it has 200.
 MAX_NAMES = 1_000

@@ -15,7 +15,7 @@ pkg/controller/apiapproval.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from registry.codec.go_text import go_quote
@@ -23,8 +23,8 @@ from registry.codec.structs import structs as typed
 from registry.definitions import approval, nonstructural, types
 from registry.definitions.conditions import find, has_condition, is_true, with_condition
 from registry.definitions.conversion import has_invalid_ca_bundle
+from registry.definitions.model import Json
 
-Json = Mapping[str, Any]
 Status = dict[str, Any]
 
 

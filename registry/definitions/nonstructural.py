@@ -5,14 +5,12 @@ Follows apiextensions-apiserver pkg/controller/nonstructuralschema/nonstructural
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from registry.definitions.conditions import find, has_condition, with_condition
+from registry.definitions.model import Json
 from registry.schema.field import FieldError, invalid
 from registry.schema.structural.structural import find_unsupported, validate_structural
-
-Json = Mapping[str, Any]
 
 CONDITION = "NonStructuralSchema"
 # The maximum length of the condition's message.

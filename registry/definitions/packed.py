@@ -11,15 +11,12 @@ import hashlib
 import threading
 import zlib
 from collections import deque
-from collections.abc import Mapping
-from typing import Any
 from weakref import WeakValueDictionary
 
 from registry.codec.json_encode import encode_json
 from registry.codec.stored import decode_stored
+from registry.definitions.model import Json
 from registry.schema.compiled import MAX_COMPILED_BYTES, CompiledSchema, compile_schema
-
-Json = Mapping[str, Any]
 
 # The fastest level compresses schemas to about a seventh; the best saves another fifth and takes five times as long.
 _LEVEL = 1

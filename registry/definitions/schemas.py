@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -22,6 +21,7 @@ from registry.cel.rules.check import check_rules
 from registry.cel.rules.rules import Rules
 from registry.codec.go_text import GoText
 from registry.definitions import types
+from registry.definitions.model import Json
 from registry.schema.field import FieldError, forbidden, invalid
 from registry.schema.model import Structural, from_json
 from registry.schema.regexp_errors import Patterns
@@ -31,8 +31,6 @@ from registry.schema.structural.go_schema import GO_NAMES, go_schema
 from registry.schema.structural.keywords import validate_keywords
 from registry.schema.structural.structural import find_unsupported, validate_structural
 from registry.schema.values import same
-
-Json = Mapping[str, Any]
 
 # The fields that the root may have if the status subresource is enabled, whose schema is extracted as
 # properties["status"]: only those whose meaning that does not affect.

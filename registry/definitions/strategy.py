@@ -9,17 +9,13 @@ pkg/controller/finalizer/crd_finalizer.go.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from registry.codec.structs import structs as typed
 from registry.definitions import types
 from registry.definitions.conditions import is_true, with_condition
+from registry.definitions.decode import Definition
 from registry.definitions.defaulting import default_stored_versions, storage_version
+from registry.definitions.model import Json
 from registry.schema.values import same
-
-Json = Mapping[str, Any]
-Definition = dict[str, Any]
 
 CLEANUP_FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
 

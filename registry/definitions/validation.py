@@ -10,7 +10,7 @@ violates (Demands).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,6 +23,7 @@ from registry.definitions.approval import validate_approval
 from registry.definitions.conditions import is_true
 from registry.definitions.conversion import has_invalid_ca_bundle, validate_conversion
 from registry.definitions.internal import InternalSpec, InternalVersion, all_equal, go_versions, internal_spec
+from registry.definitions.model import Json
 from registry.definitions.names import (
     definition_name,
     validate_group,
@@ -47,8 +48,6 @@ from registry.schema.objectmeta.rules import validate_object_meta, validate_upda
 from registry.schema.structural.bounds import nodes, validate_bounds
 from registry.schema.structural.keywords import TYPES
 from registry.schema.structural.structural import find_unsupported
-
-Json = Mapping[str, Any]
 
 MAX_VERSIONS = 200  # kube-apiserver has no limit; validating the storage version of more takes too long
 

@@ -10,16 +10,14 @@ pkg/apis/apiextensions/validation/validation.go.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from registry.codec.go_text import GoText, go_json
 from registry.definitions.internal import InternalVersion, go_versions
+from registry.definitions.model import Json
 from registry.schema.field import FieldError, duplicate, invalid, required, too_many
 from registry.schema.field_paths import SchemaPathError, resolve
 from registry.schema.names import dns1035_label
-
-Json = Mapping[str, Any]
 
 DEPRECATION_WARNING_MAX_BYTES = 256
 MAX_SELECTABLE_FIELDS = 8

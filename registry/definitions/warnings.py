@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
 import orjson
 
 from registry.codec.go_text import go_quote
 from registry.definitions.internal import internal_spec
-from registry.definitions.model import Definition, Version
+from registry.definitions.model import Definition, Json, Version
 from registry.definitions.priority import UNORDERED, Key, priority_key
 from registry.emulation import emulated
 from registry.schema.structural.bounds import nodes
-
-Json = Mapping[str, Any]
 
 # String formats that are enforced, without dashes.
 _STRING_FORMATS = frozenset(

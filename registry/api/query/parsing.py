@@ -101,8 +101,7 @@ def parse_query(request: ResourceRequest, options: ListOptions) -> ListQuery:
     order = parse_order_of(served, token.order if token is not None else options.order_by or None, hidden)
     now = request.context.now
     revision = list_revision(options.resource_version)
-    exact = options.resource_version_match == "Exact" or (options.limit and not options.resource_version_match)
-    at = token.revision if token is not None else (revision if exact and revision else None)
+    at = token.revision if token is not None else (revision if options.is_exact and revision else None)
     return ListQuery(
         selection,
         wanted,

@@ -72,8 +72,6 @@ async def serve(request: ResourceRequest, verb: str) -> DocumentAnswer:
 async def _page(request: ResourceRequest) -> tuple[dict[str, Usage], bool]:
     """Returns the next tenants that the field selector selects, and whether there may be more."""
     options = list_options({k: v for k, v in request.query.items() if k in SELECTED_BY})
-    if options.limit < 0:
-        raise bad_request("limit: must not be negative")
     if options.label_selector:
         raise bad_request("labelSelector: usage cannot be selected by labels")
     parse = partial(parse_selection, request, options, by_identity=True)

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from registry.admission.selectors import compile_selector
+from registry.authorization.rbac.model import Object
 from registry.codec.json_encode import encode_canonical
 
 SELECTOR_LABEL = "rbac.authorization.k8s.io/aggregate-to-"
-Object = Mapping[str, Any]
 
 
 def aggregated_rules(role: Object, others: Iterable[Object]) -> list[Any]:

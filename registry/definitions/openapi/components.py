@@ -14,10 +14,10 @@ from importlib.resources.abc import Traversable
 from typing import Any, NamedTuple
 
 from registry.codec.packaged_yaml import load_file
+from registry.definitions.openapi.types import Json
 from registry.schema.openapi import META, V3_PREFIX
 
 Schema = Mapping[str, Any]
-Json = dict[str, Any]
 
 _METADATA = [{"$ref": f"{V3_PREFIX}{META}.ObjectMeta"}]
 _OF_META = frozenset(

@@ -21,11 +21,9 @@ from registry.definitions.model import Definition, Version
 from registry.definitions.openapi.components import with_named_types
 from registry.definitions.openapi.pages import pages
 from registry.definitions.openapi.paths import CUSTOM, PathResource, builtin_form, paths_v3
-from registry.definitions.openapi.types import GroupVersion, custom_groups, shared_types, type_name
+from registry.definitions.openapi.types import GroupVersion, Json, custom_groups, shared_types, type_name
 from registry.emulation import emulated, serves_cbor
 from registry.schema.openapi import V3_PREFIX, metadata_v3, published_v3, type_meta
-
-Json = dict[str, Any]
 
 # Part of every hash: increment it when the documents of the same definitions change.
 FORMAT = 6

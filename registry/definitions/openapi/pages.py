@@ -8,12 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from registry.definitions.openapi.paths import BUILTIN, camel_case, short_group
-from registry.definitions.openapi.types import GroupVersion, type_name
-
-Json = dict[str, Any]
+from registry.definitions.openapi.types import GroupVersion, Json, type_name
 
 
 @dataclass(frozen=True, slots=True)

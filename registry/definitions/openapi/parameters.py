@@ -7,9 +7,8 @@ PatchOptions) and kube-openapi pkg/builder3/openapi.go (findCommonParameters, so
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-Json = dict[str, Any]
+from registry.definitions.openapi.types import Json
 
 
 def _query(name: str, kind: str, description: str) -> Json:

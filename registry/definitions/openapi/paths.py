@@ -12,15 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from registry.definitions.discovery import Subresource
 from registry.definitions.openapi import parameters
 from registry.definitions.openapi.parameters import NAMESPACE, PRETTY, hoist, name_of
-from registry.definitions.openapi.types import type_name
+from registry.definitions.openapi.types import Json, type_name
 from registry.emulation import serves_cbor
-
-Json = dict[str, Any]
 
 _JSON_AND_YAML = ("application/json", "application/yaml")
 _PROTOBUF = "application/vnd.kubernetes.protobuf"

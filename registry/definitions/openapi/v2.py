@@ -6,7 +6,6 @@ Follows kube-openapi pkg/builder/openapi.go and apiextensions-apiserver pkg/cont
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from registry.definitions.compiled import schema_json
 from registry.definitions.discovery import Subresources, standard_subresources
@@ -25,10 +24,8 @@ from registry.definitions.openapi.documents import (
 )
 from registry.definitions.openapi.pages import pages
 from registry.definitions.openapi.paths import paths_v3
-from registry.definitions.openapi.types import all_groups, shared_types
+from registry.definitions.openapi.types import Json, all_groups, shared_types
 from registry.schema.openapi import V2_PREFIX, metadata_v2, published_v2
-
-Json = dict[str, Any]
 
 
 def openapi_v2(definitions: Iterable[Definition], subresources: Subresources = standard_subresources) -> Json:

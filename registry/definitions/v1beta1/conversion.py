@@ -10,16 +10,14 @@ of v1beta1) and v1beta1/defaults.go.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from registry.codec.structs import structs as typed
 from registry.codec.structs.declarations import qualified, read_structs
 from registry.codec.structs.meta import METAV1
 from registry.definitions import decode, types
-from registry.definitions.decode import KIND
+from registry.definitions.decode import KIND, Definition
 from registry.definitions.defaulting import default_names, default_stored_versions
 from registry.definitions.internal import InternalSpec, InternalVersion, internal_spec, internal_version
+from registry.definitions.model import Json
 
 API_VERSION = "apiextensions.k8s.io/v1beta1"
 
@@ -67,9 +65,6 @@ def _default_conversion(spec: Definition) -> None:
     if service is not None and service.get("port") is None:
         service["port"] = 443
 
-
-Json = Mapping[str, Any]
-Definition = dict[str, Any]
 
 # The top-level fields of v1beta1, and the fields of a version in v1.
 _SHARED = (

@@ -187,8 +187,6 @@ async def hold(count: int) -> None:
 
 def page_of(request: ResourceRequest) -> tuple[int, continuation.Continuation | None]:
     options = list_options({k: v for k, v in request.query.items() if k in ("limit", "continue")})
-    if options.limit < 0:
-        raise bad_request("limit: must not be negative")
     token = continuation.decode(options.continue_) if options.continue_ else None
     # Each state takes a webhook call.
     highest = DEFAULT_LIMIT if request.served.conversions is not None else MAX_LIMIT
