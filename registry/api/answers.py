@@ -55,6 +55,10 @@ class ListAnswer:
     total: int | None = None
 
 
+async def one_chunk(texts: Sequence[str]) -> AsyncIterator[Sequence[str]]:
+    yield texts
+
+
 @dataclass(slots=True)
 class DocumentAnswer:
     """Any other JSON document: a Status, a Scale, a review. With a Table it can have every form of an object.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from prometheus_client import Counter
 
-from registry.api.answers import ListAnswer
+from registry.api.answers import ListAnswer, one_chunk
 from registry.api.errors import StatusError, bad_request, expired
 from registry.api.freshness import wait_for_revision
 from registry.api.list_options import ListOptions
@@ -194,7 +194,7 @@ async def _page(query: ListQuery, source: Source) -> ListAnswer:
     remaining = max(total - before - len(hits), 0) if total is not None and more else None
     served = query.request.served
     count = total if query.count else None
-    return ListAnswer(served, source.revision, _one([hit.text for hit in hits]), token, remaining, count)
+    return ListAnswer(served, source.revision, one_chunk([hit.text for hit in hits]), token, remaining, count)
 
 
 async def _stream(query: ListQuery, source: Source) -> ListAnswer:
@@ -215,10 +215,6 @@ async def _stream(query: ListQuery, source: Source) -> ListAnswer:
                 batch = await anext(batches, None)
 
     return ListAnswer(query.request.served, source.revision, chunks(), "", None, total)
-
-
-async def _one(texts: Sequence[str]) -> AsyncIterator[Sequence[str]]:
-    yield texts
 
 
 async def _total(query: ListQuery, source: Source, seen: int, *, more: bool) -> int | None:

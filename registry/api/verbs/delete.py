@@ -18,7 +18,7 @@ from typing import Any
 from registry.admission.attributes import DELETE
 from registry.api.admission.options import delete_options_json
 from registry.api.admission.protection import in_use, require_unprotected
-from registry.api.answers import Answer, ListAnswer, deleted_status
+from registry.api.answers import Answer, ListAnswer, deleted_status, one_chunk
 from registry.api.catalog import TenantCatalog
 from registry.api.dependents import FOREGROUND, ORPHAN
 from registry.api.errors import StatusError, conflict
@@ -260,24 +260,20 @@ async def delete_collection(request: ResourceRequest, body: DeleteBody | None) -
     if selection.limit:
         page = await selection.page()
         await _delete_all(request, [row.key for row in page.rows], options)
-        texts = await row_texts(request, page.rows)
-
-        async def one() -> AsyncIterator[Sequence[str]]:
-            yield texts
-
-        return ListAnswer(request.served, page.revision, one(), selection.continue_token(page), page.remaining)
+        chunks = one_chunk(await row_texts(request, page.rows))
+        return ListAnswer(request.served, page.revision, chunks, selection.continue_token(page), page.remaining)
     revision = 0
     async with aclosing(selection.keys()) as parts:
         async for at, keys in parts:
             revision = at
             await _delete_all(request, keys, options)
 
-    async def chunks() -> AsyncIterator[Sequence[str]]:
+    async def following() -> AsyncIterator[Sequence[str]]:
         async with aclosing(replace_fields(selection, at=revision).pages(fresh=False)) as pages:
             async for page in pages:
                 yield await row_texts(request, page.rows)
 
-    return ListAnswer(request.served, revision, chunks())
+    return ListAnswer(request.served, revision, following())
 
 
 async def _delete_all(request: ResourceRequest, keys: Sequence[ObjectKey], options: DeleteOptions) -> None:

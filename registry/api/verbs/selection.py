@@ -309,8 +309,7 @@ def list_position(options: ListOptions, served: Served) -> ListPosition:
         at = None if token.revision < 0 else token.revision
         return ListPosition(at, ObjectKey(token.after), limit, token.left, token.of)
     revision = list_revision(text)
-    exact = options.resource_version_match == "Exact" or (limit and not options.resource_version_match)
-    return ListPosition(revision if exact and revision else None, None, limit)
+    return ListPosition(revision if options.is_exact and revision else None, None, limit)
 
 
 async def wait_for_list(selection: Selection, options: ListOptions) -> None:

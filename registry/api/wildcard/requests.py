@@ -15,7 +15,7 @@ from functools import partial
 from typing import Final
 
 from registry.api import continuation
-from registry.api.answers import Answer, Event, ListAnswer, WatchAnswer
+from registry.api.answers import Answer, Event, ListAnswer, WatchAnswer, one_chunk
 from registry.api.bound_definitions import DEFINITIONS
 from registry.api.decoding import object_of
 from registry.api.errors import bad_request, expired, forbidden, method_not_supported, revision_in_future
@@ -94,12 +94,8 @@ async def _list(view: WildcardView) -> ListAnswer:
         raise revision_in_future(error.revision, error.current) from error
     first = await view.texts(page.rows)
     if limit:
-
-        async def one() -> AsyncIterator[Sequence[str]]:
-            yield first
-
         token = _token(page) if page.more and page.rows else ""
-        return ListAnswer(view.request.served, page.revision, one(), token)
+        return ListAnswer(view.request.served, page.revision, one_chunk(first), token)
 
     async def chunks() -> AsyncIterator[Sequence[str]]:
         texts, current = first, page
@@ -119,8 +115,7 @@ async def _gathered_list(view: WildcardView) -> ListAnswer:
     query = parse_gathered(request, options, view.scope.domain)
     wanted = list_revision(options.resource_version)
     await wait(view, wanted)
-    exact = options.resource_version_match == "Exact" or (options.limit and not options.resource_version_match)
-    at = query.revision if query.token is not None else (wanted if exact and wanted else None)
+    at = query.revision if query.token is not None else (wanted if options.is_exact and wanted else None)
     items: list[Item[str]] = []
     revision = size = 0
     try:
@@ -140,11 +135,8 @@ async def _gathered_list(view: WildcardView) -> ListAnswer:
     except RevisionInFuture as error:
         raise revision_in_future(error.revision, error.current) from error
     answered = query.page(items, revision)
-
-    async def one_chunk() -> AsyncIterator[Sequence[str]]:
-        yield answered.values
-
-    return ListAnswer(request.served, revision, one_chunk(), answered.token, answered.remaining, answered.total)
+    chunks = one_chunk(answered.values)
+    return ListAnswer(request.served, revision, chunks, answered.token, answered.remaining, answered.total)
 
 
 def _position_of(query: GatheredQuery, text: str) -> bytes:
