@@ -25,6 +25,8 @@ _VERBS_OF_PATHS = ("watch", "proxy")
 # Subresources of a namespace itself; any other segment after its name is a resource in it. The last three are those of
 # registry/api/verbs/history/.
 _NAMESPACE_SUBRESOURCES = ("status", "finalize", "history", "restore", "undelete")
+# Subresources of other servers, which last as long as both sides like.
+_LONG_RUNNING = ("attach", "exec", "log", "portforward", "proxy")
 
 
 class UnknownResource(Exception):
@@ -57,6 +59,10 @@ class RequestInfo(NamedTuple):
     def document_path(self) -> str:
         """The path without trailing slashes."""
         return self.path.rstrip("/") or "/"
+
+    @property
+    def is_long_running(self) -> bool:
+        return self.verb == "watch" or self.subresource in _LONG_RUNNING
 
     @property
     def is_resource(self) -> bool:

@@ -38,7 +38,6 @@ from registry.webhooks.streaming import TooManyConnections
 REQUEST_SECONDS: Final = 60.0
 DISCOVERY_SECONDS: Final = 5.0
 _CHANGES: Final = frozenset({"create", "update", "patch", "delete", "deletecollection", "post", "put"})
-_LONG_SUBRESOURCES: Final = frozenset({"attach", "exec", "proxy", "log", "portforward"})
 _OPENAPI: Final = "/openapi/v3"
 
 
@@ -168,7 +167,7 @@ def _may_be_aggregated(info: RequestInfo) -> bool:
 def _seconds(state: RequestState) -> float | None:
     """Returns the timeout of the whole request; None if it is long-running."""
     info = state.info
-    if info.verb == "watch" or info.subresource in _LONG_SUBRESOURCES or fields.upgrade_of(state.headers):
+    if info.is_long_running or fields.upgrade_of(state.headers):
         return None
     is_discovery = not info.resource and len(info.document_path.strip("/").split("/")) == 3
     return DISCOVERY_SECONDS if is_discovery else REQUEST_SECONDS

@@ -27,8 +27,6 @@ from registry.schema.goduration import parse_duration
 _MAXIMUM_SECONDS: Final = 60.0
 # Sixty kilobytes of parts took 50 ms to add up, before authentication.
 _LONGEST_DURATION: Final = 256
-# Subresources of other servers, which last as long as both sides like.
-_LONG_RUNNING: Final = frozenset({"attach", "exec", "log", "portforward", "proxy"})
 
 
 class DeadlineMiddleware:
@@ -69,7 +67,7 @@ def _ignore(_: object) -> None:
 
 def _timeout_seconds(info: RequestInfo) -> float | None:
     texts = info.query.get("timeout")
-    if not texts or not texts[0] or info.verb == "watch" or info.subresource in _LONG_RUNNING:
+    if not texts or not texts[0] or info.is_long_running:
         return None
     text = texts[0]
     if len(text) > _LONGEST_DURATION:
