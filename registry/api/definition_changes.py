@@ -15,9 +15,10 @@ import contextlib
 import contextvars
 import logging
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Final, Protocol
+from typing import Final
 
 from registry.api.bound_definitions import DEFINITIONS
+from registry.api.catalog import TenantCatalog
 from registry.definitions.compiled import is_served_alike
 from registry.definitions.model import Definition
 from registry.logs import LoggedCondition
@@ -64,14 +65,8 @@ class _Domain:
         self.all_followed: set[FollowedDefinition] = set()
 
 
-class Lookup(Protocol):
-    """The part of a tenant's catalog that is used here."""
-
-    def definition(self, group: str, plural: str) -> Definition | None: ...
-
-
 class DefinitionChanges:
-    def __init__(self, store: Store, fresh: Callable[[Tenant, Guards], Awaitable[Lookup]]) -> None:
+    def __init__(self, store: Store, fresh: Callable[[Tenant, Guards], Awaitable[TenantCatalog]]) -> None:
         self._store = store
         self._fresh = fresh
         self._domains: dict[DomainId, _Domain] = {}

@@ -52,12 +52,11 @@ def serve(settings: Settings, *, application: str = APPLICATION) -> int:
                 _import_early(application, settings)
             settings.data_dir.mkdir(parents=True, exist_ok=True)
             token = kubeconfig.ensure_admin_token(settings)
-            certificates = server.certificates(settings)
+            authority = None if settings.plain_http else server.certificates(settings).authority
             url = stack.enter_context(database(settings))
             migrate(url)
             key_file = prepare(settings, url, os.environ)
             port = listeners[0].getsockname()[1]
-            authority = certificates.authority if certificates else None
             kubeconfig.write_kubeconfig(settings, token, authority, port)
             ready = dataclasses.replace(
                 settings, database_url=url, admin_token_file=settings.admin_token_path, encryption_key_file=key_file

@@ -338,12 +338,10 @@ class Protocol(TimedProtocol):
         return self._body
 
     def on_chunk_header(self) -> None:
-        (self._body or self._received_body()).count_chunk()
+        self._received_body().count_chunk()
 
     def on_body(self, body: bytes) -> None:
-        received = self._body
-        if received is None:
-            received = self._body = ReceivedBody()
+        received = self._received_body()
         received.size += len(body)
         if self.cycle.response_complete:
             received.unread_bytes += len(body)

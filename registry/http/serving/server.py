@@ -130,10 +130,8 @@ def run(
     Server(settings, app, when_ready, parent, when_stopping).run(sockets=[listener])
 
 
-def certificates(settings: Settings) -> tls.Certificates | None:
-    """Returns the user's certificate, else our own (created if needed), else None for plain HTTP."""
-    if settings.plain_http:
-        return None
+def certificates(settings: Settings) -> tls.Certificates:
+    """Returns the user's certificate, else our own (created if needed)."""
     if settings.tls_cert_file is not None and settings.tls_private_key_file is not None:
         return tls.Certificates(settings.tls_cert_file, settings.tls_private_key_file, None)
     return tls.ensure_certificates(settings.data_dir, settings.host, settings.tls_names)
@@ -149,9 +147,9 @@ def security_headers(settings: Settings) -> list[tuple[str, str]]:
 
 def root_certificates(settings: Settings) -> str:
     """Returns what clients verify this server by, in PEM: our own CA, or the certificate that the user brings."""
-    served = certificates(settings)
-    if served is None:
+    if settings.plain_http:
         return ""
+    served = certificates(settings)
     return (served.authority or served.certificate).read_text(encoding="ascii", errors="replace")
 
 
@@ -166,7 +164,7 @@ class Server(uvicorn.Server):
         parent: socket.socket | None,
         when_stopping: Callable[[], None] = lambda: None,
     ) -> None:
-        files = None if settings.plain_http else TlsFiles(lambda: _certificates(settings), settings.client_ca_file)
+        files = None if settings.plain_http else TlsFiles(lambda: certificates(settings), settings.client_ca_file)
         config = uvicorn.Config(
             app,
             http=Protocol,
@@ -329,9 +327,3 @@ class Server(uvicorn.Server):
             for connection in list(self.server_state.connections):
                 if isinstance(connection, Protocol) and connection.has_client_certificate:
                     connection.shutdown()
-
-
-def _certificates(settings: Settings) -> tls.Certificates:
-    files = certificates(settings)
-    assert files is not None, "it is not plain HTTP"
-    return files
