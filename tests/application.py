@@ -19,7 +19,7 @@ from starlette.applications import Starlette
 from registry.api.request import Backend
 from registry.authorization.tenants import INITIAL_NAMESPACES
 from registry.controllers.reporting import ReportingController
-from registry.http.app import create_app
+from registry.http.app import Application
 from registry.settings.declarations import Settings
 from tests.api.client import Client, eventually
 from tests.api.widgets import WIDGETS, define, widgets_definition
@@ -39,7 +39,7 @@ async def running(
     new database that takes PostgreSQL as long as the rest of the test.
     """
     _write_token(folder)
-    app = create_app(Settings(data_dir=folder, database_url=database_url, plain_http=True, **settings))
+    app = Application(Settings(data_dir=folder, database_url=database_url, plain_http=True, **settings))
     controller = ReportingController if with_views else _without_views
     async with contextlib.AsyncExitStack() as stack:
         with mock.patch("registry.http.composition.ReportingController", controller):

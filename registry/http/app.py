@@ -19,13 +19,8 @@ from registry.settings.declarations import Settings
 from registry.store.errors import StoreError
 
 
-def create_app(settings: Settings) -> Starlette:
-    """Creates the application of one serving process. The database is opened when the application starts."""
-    return Application(settings)
-
-
 class Application(Starlette):
-    """Answers requests between startup and shutdown."""
+    """Answers requests between startup and shutdown. The database is opened at startup."""
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(lifespan=self._run)

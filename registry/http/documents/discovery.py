@@ -21,7 +21,6 @@ from registry.api.errors import not_acceptable, resource_not_found
 from registry.builtin.subresources import subresources_of
 from registry.controllers.api_services.monitor import Monitor
 from registry.definitions import discovery
-from registry.definitions.discovery import group_versions
 from registry.http.documents.answers import (
     Document,
     DocumentCache,
@@ -86,9 +85,14 @@ class DiscoveryEndpoint:
         await send_with_etag(send, scope, answer, media_type)
 
 
+def _group_versions(catalog: TenantCatalog) -> set[tuple[str, str]]:
+    """Returns the versions of all groups: those served here, and those of other servers."""
+    return discovery.group_versions(catalog.definitions()) | catalog.aggregated.servers.keys()
+
+
 def _is_served(info: RequestInfo, catalog: TenantCatalog) -> bool:
     """Whether there is such a group or version, here or at another server."""
-    served = [*discovery.group_versions(catalog.definitions()), *catalog.aggregated.servers]
+    served = _group_versions(catalog)
     if info.version:
         return (info.group, info.version) in served
     return not info.group or any(group == info.group for group, _ in served)
@@ -197,7 +201,5 @@ class RootEndpoint:
 
 
 def _group_paths(catalog: TenantCatalog) -> set[str]:
-    """The paths of all groups and versions: those served here, and those of other servers."""
-    versions = {(group, version) for group, version in group_versions(catalog.definitions()) if group}
-    versions |= {(group, version) for group, version in catalog.aggregated.servers if group}
-    return {path for group, version in versions for path in (f"/apis/{group}", f"/apis/{group}/{version}")}
+    versions = _group_versions(catalog)
+    return {path for group, version in versions if group for path in (f"/apis/{group}", f"/apis/{group}/{version}")}

@@ -69,7 +69,7 @@ class HealthEndpoint:
         for check in self._checks.values():
             if check.name in excluded:
                 lines.append(f"[+]{check.name} excluded: ok\n")
-            elif await _failure(check) is None:
+            elif await _passes(check):
                 lines.append(f"[+]{check.name} ok\n")
             else:
                 lines.append(f"[-]{check.name} failed: reason withheld\n")
@@ -86,7 +86,7 @@ class HealthEndpoint:
         await send_document(send, scope, code, TEXT, text.encode(errors="replace"))
 
     async def _send_single(self, scope: Scope, send: Send, check: HealthCheck) -> None:
-        if await _failure(check) is None:
+        if await _passes(check):
             await send_document(send, scope, 200, TEXT, b"ok")
         else:
             await send_document(send, scope, 500, TEXT, b"internal server error: reason withheld\n")
@@ -96,7 +96,7 @@ class HealthEndpoint:
 _failing: Final[dict[str, LoggedCondition]] = {}
 
 
-async def _failure(check: HealthCheck) -> Exception | None:
+async def _passes(check: HealthCheck) -> bool:
     try:
         await check.run()
     except (StoreError, CheckFailed) as error:
@@ -107,10 +107,10 @@ async def _failure(check: HealthCheck) -> Exception | None:
             ),
         )
         condition.hold(str(error))
-        return error
+        return False
     if check.name in _failing:
         _failing[check.name].end()
-    return None
+    return True
 
 
 Problems = Mapping[str, Callable[[], str | None]]

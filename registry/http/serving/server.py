@@ -33,7 +33,7 @@ from registry.settings.declarations import Settings
 
 logger = logging.getLogger(__name__)
 
-APPLICATION = "registry.http.app:create_app"
+APPLICATION = "registry.http.app:Application"
 
 # Longer than the idle time of common load balancers (60 s), which must be the first to close.
 KEEP_ALIVE_SECONDS = 75
