@@ -6,7 +6,6 @@ item does no harm. Failed work is retried with exponential backoff.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
@@ -38,9 +37,8 @@ from registry.controllers.namespace_defaults import Trust, ensure_defaults, name
 from registry.controllers.policy_status import POLICIES
 from registry.controllers.queue import Requeue
 from registry.controllers.storage_migration.runner import MigrationSettings, Migrator
-from registry.controllers.work import ALL, Work, work_queue
+from registry.controllers.work import ALL, Work, sweep_as_leader, work_queue
 from registry.flowcontrol.time_slice import TimeSlice
-from registry.store.errors import StoreError
 from registry.store.types import ObjectKey, ResourceName, Tenant
 from registry.tasks import running
 
@@ -115,7 +113,10 @@ class ControllerManager:
             await stack.enter_async_context(self._collector)
             await stack.enter_async_context(self._migrator)
             stack.enter_context(self._backend.events.subscription(self.enqueue))
-            await stack.enter_async_context(running(self._sweep(), "controller sweep"))
+            sweeping = sweep_as_leader(
+                self._backend, "controllers", self._sweep, self._sweep_seconds, logger, "unfinished work"
+            )
+            await stack.enter_async_context(running(sweeping, "controller sweep"))
             self._running = stack.pop_all()
         return self
 
@@ -208,20 +209,7 @@ class ControllerManager:
             self._collector.enqueue_swept(tenant, resource, key)
 
     async def _sweep(self) -> None:
-        """Enqueues, as the leader, the unfinished work of every tenant, whichever process started it."""
-        leader = self._backend.store.leader("controllers", seconds=3 * self._sweep_seconds)
-        try:
-            while True:
-                try:
-                    if await leader.acquire():
-                        await self._enqueue_pending()
-                        self._collector.take_over()
-                        await self._recount.round()
-                except StoreError as error:
-                    store = self._backend.store
-                    store.database.log_failure(logger, "the sweep for unfinished work failed: %s", error)
-                except Exception:
-                    logger.exception("the sweep for unfinished work failed")
-                await asyncio.sleep(self._sweep_seconds)
-        finally:
-            await leader.release()
+        """Enqueues the unfinished work of every tenant, whichever process started it."""
+        await self._enqueue_pending()
+        self._collector.take_over()
+        await self._recount.round()

@@ -1,14 +1,17 @@
-"""The items of the controllers' queues: one object to reconcile each."""
+"""The items of the controllers' queues, one object to reconcile each, and the sweeps for those that are in no queue."""
 
 from __future__ import annotations
 
+import asyncio
 import enum
+import logging
 from collections.abc import Awaitable, Callable
 from operator import attrgetter
 from typing import Final, NamedTuple
 
 from registry.api.request import Backend
 from registry.controllers.queue import WorkQueue
+from registry.store.errors import StoreError
 from registry.store.types import ObjectKey, ResourceName, Tenant
 
 # Stands for all objects of a resource of a tenant that are one work item, whichever of them has changed. No object has
@@ -54,3 +57,22 @@ def work_queue(
     """Returns a queue that is fair between tenants."""
     flow, database = attrgetter("tenant.id"), backend.store.database
     return WorkQueue(name, handle, database, flow=flow, workers=workers, max_retry_seconds=max_retry_seconds)
+
+
+async def sweep_as_leader(
+    backend: Backend, name: str, sweep: Callable[[], Awaitable[None]], seconds: float, logger: logging.Logger, what: str
+) -> None:
+    """Runs `sweep` at intervals while this process leads, until cancelled. A sweep that fails is logged."""
+    leader = backend.store.leader(name, seconds=3 * seconds)
+    try:
+        while True:
+            try:
+                if await leader.acquire():
+                    await sweep()
+            except StoreError as error:
+                backend.store.database.log_failure(logger, "the sweep for %s failed: %s", what, error)
+            except Exception:
+                logger.exception("the sweep for %s failed", what)
+            await asyncio.sleep(seconds)
+    finally:
+        await leader.release()

@@ -16,11 +16,12 @@ from functools import partial
 from typing import Final, TypeVar
 
 from registry.api.catalog import TenantCatalog
-from registry.api.converted_texts import Image, convert_texts
+from registry.api.converted_texts import convert_texts
 from registry.api.errors import StatusError, service_unavailable, too_large
 from registry.api.request import CatalogStale
 from registry.api.served import Object, Served
 from registry.api.verbs.pipeline import Start
+from registry.api.verbs.readable import image_of
 from registry.api.verbs.rows import replace
 from registry.budget import Budget, BudgetExceeded
 from registry.codec.stored import decode_stored
@@ -157,8 +158,7 @@ class Rewriting:
         served = self.client.request(catalog, served, rows[0].key).served
         if served.conversions is not None:
             try:
-                images = [Image(r.uid, r.key, r.revision, r.revision, r.version, r.schema, r.body) for r in rows]
-                texts = await convert_texts(served, images)
+                texts = await convert_texts(served, [image_of(row) for row in rows])
                 pairs = []
                 for row, text in zip(rows, texts, strict=True):
                     work = partial(_with_defaults, served, row, partial(decode_stored, text))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -12,9 +11,8 @@ from registry.api.bound_definitions import DEFINITIONS
 from registry.api.request import Backend
 from registry.controllers.storage_migration.controller import MIGRATIONS, Migrations
 from registry.controllers.storage_migration.rewriting import Pace
-from registry.controllers.work import Work, work_queue
+from registry.controllers.work import Work, sweep_as_leader, work_queue
 from registry.store.errors import StoreError
-from registry.store.leader import Leader
 from registry.store.types import ObjectKey, ResourceName, Tenant
 from registry.tasks import running
 
@@ -80,26 +78,12 @@ class Migrator:
         except StoreError as error:
             logger.warning("looking for unfinished storage migrations failed: %s", error)
         if self._settings.automatic:
-            await self._lead()
+            seconds, sweep = self._settings.check_seconds, self._enqueue_mixed
+            await sweep_as_leader(self._backend, "storage migration", sweep, seconds, logger, "storage migrations")
 
-    async def _lead(self) -> None:
-        leader = self._backend.store.leader("storage migration", seconds=3 * self._settings.check_seconds)
-        try:
-            while True:
-                await self._enqueue_mixed(leader)
-                await asyncio.sleep(self._settings.check_seconds)
-        finally:
-            await leader.release()
-
-    async def _enqueue_mixed(self, leader: Leader) -> None:
-        try:
-            if await leader.acquire():
-                mixed = await self._backend.store.rewrites.matching(
-                    DEFINITIONS, _SEVERAL_STORED, seconds=self._settings.after_seconds, limit=_LOOK_LIMIT
-                )
-                for tenant, key in mixed:
-                    self._queue.enqueue(Work(tenant, DEFINITIONS, key))
-        except StoreError as error:
-            self._backend.store.database.log_failure(logger, "the sweep for storage migrations failed: %s", error)
-        except Exception:
-            logger.exception("the sweep for storage migrations failed")
+    async def _enqueue_mixed(self) -> None:
+        mixed = await self._backend.store.rewrites.matching(
+            DEFINITIONS, _SEVERAL_STORED, seconds=self._settings.after_seconds, limit=_LOOK_LIMIT
+        )
+        for tenant, key in mixed:
+            self._queue.enqueue(Work(tenant, DEFINITIONS, key))
