@@ -82,8 +82,8 @@ class Settings:
     )
     cache_limit_megabytes: int = setting(
         256,
-        "Maximum size of all caches of a process together (definitions, compiled schemas, roles, documents), in MiB. "
-        "Beyond that the entries that were used least recently are dropped, and made again when they are needed.",
+        "Maximum size of all caches of a process together (definitions, compiled schemas, roles, documents, lists), in "
+        "MiB. Beyond that the entries that were used least recently are dropped, and made again when they are needed.",
         whole_number(32, 1_000_000),
     )
     evaluation_limit_milliseconds: int = setting(

@@ -64,6 +64,7 @@ from registry.store.types import (
     TenantName,
     Write,
 )
+from registry.store.watch_cache import WatchCache
 from registry.tasks import cancel
 
 POOL_CONNECTIONS: Final = 8
@@ -118,6 +119,7 @@ class Store:
         self.group_reads = GroupReads(self._query_pool)
         self.indexing = Indexing(self._pool, self._sealing)
         self._pages = Pages(self._pool)
+        self._watch_cache = WatchCache(self._pages, self._reader, self._feed)
         self.tenancy = Tenants(self._pool)
         self.history = HistoryReads(self._pool, self._sealing)
         self.statistics = StatisticsReads(self._pool, self._sealing)
@@ -150,6 +152,7 @@ class Store:
         await cancel(self._housekeeping)
         await self._session_check.close()
         await self.database.close()
+        self._watch_cache.close()
         await self._feed.close()
         await self._writer.close()
         await self._feed.notifier.close()
@@ -162,6 +165,7 @@ class Store:
     def _forget(self) -> None:
         """Drops caches when PostgreSQL is on a new timeline: what was read on the old one may be lost."""
         self._sealing.forget()
+        self._watch_cache.forget()
         self.tenancy.forget_all()
         self._feed.wake_all()
         # Connections to the old server may still be open, and carry nothing.
@@ -230,7 +234,9 @@ class Store:
 
         Raises RevisionExpired, RevisionInFuture, TooManyBytes, IndexNotReady.
         """
-        return await self._open_page(tenant, await self._pages.page(tenant, Query(resource, left=left, **where), limit))
+        return await self._open_page(
+            tenant, await self._watch_cache.page(tenant, Query(resource, left=left, **where), limit)
+        )
 
     async def scan(
         self,
@@ -243,7 +249,7 @@ class Store:
     ) -> AsyncGenerator[Page, None]:
         """Yields all rows in chunks of about `rows`, at one revision; at least one chunk. Holds two chunks at a
         time."""
-        async with aclosing(self._pages.scan(tenant, Query(resource, words=words, **where), rows)) as pages:
+        async with aclosing(self._watch_cache.scan(tenant, Query(resource, words=words, **where), rows)) as pages:
             async for page in pages:
                 yield await self._open_page(tenant, page)
 

@@ -303,14 +303,14 @@ async def test_no_page_of_the_state_is_read_before_there_is_room_for_it(
         metadata = {"name": f"large{number}", "labels": {"of": "a-long-state"}}
         (await api.post(path, {"metadata": metadata, "data": {"text": "x" * 1_000_000}})).ok(201)
     held: list[int] = []
-    read = Pages._page
+    read = Pages.chunk
 
     async def noted(self: Pages, tenant: Tenant, query: Query, limit: int) -> Page:
         answer = HeldAnswer.current()
         held.append(0 if answer is None else answer.held_bytes)
         return await read(self, tenant, query, limit)
 
-    monkeypatch.setattr(Pages, "_page", noted)
+    monkeypatch.setattr(Pages, "chunk", noted)
     async with api.watch(f"{path}?watch=true&labelSelector=of%3Da-long-state") as watch:
         assert len(await watch.events(6)) == 6
     assert len(held) > 1

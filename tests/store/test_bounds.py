@@ -11,7 +11,7 @@ import psycopg
 import pytest
 import pytest_asyncio
 
-from registry.store import bounds, change_log
+from registry.store import bounds, change_log, watch_cache
 from registry.store.bounds import CHUNK_ROWS
 from registry.store.errors import TooManyBytes
 from registry.store.reads import pages
@@ -53,7 +53,7 @@ async def _pages(store: Store, tenant: Tenant) -> AsyncIterator[Part]:
 
 async def test_batches_of_reads_are_bounded(store: Store, filled: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len((await store.page(filled, WIDGETS)).rows) == COUNT
-    monkeypatch.setattr(pages, "GATHERED_BYTES", READ)
+    monkeypatch.setattr(watch_cache, "GATHERED_BYTES", READ)
     with pytest.raises(TooManyBytes):
         await store.page(filled, WIDGETS)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from functools import partial
 
 from registry.api import continuation
@@ -56,7 +57,7 @@ async def list_(request: ResourceRequest) -> ListAnswer:
     selection = await evaluate(partial(select, request, options), selectors_size(options), repeatable=True)
     await wait_for_list(selection, options)
     try:
-        return await _answer(selection)
+        return await _answer(replace(selection, from_memory=True))
     except RevisionExpired as error:
         raise list_expired(options, error) from error
 

@@ -65,6 +65,7 @@ class Fields(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Selection:
     """`at` None is the newest revision; `limit` 0 is none; `left` is what remained after the last page, if known.
+    `from_memory` allows rows that the watch cache has; a deletion looks for its objects in PostgreSQL.
 
     `requirements` are of labels and of fields. Where `labels_needed` is not 0, they are right if the labels of all rows
     have been brought up to that (registry/query/indexes.py, Indexes.fields); `by_text` is right always.
@@ -77,6 +78,7 @@ class Selection:
     after: ObjectKey | None = None
     limit: int = 0
     left: int | None = None
+    from_memory: bool = False
 
     @property
     def labels_needed(self) -> int:
@@ -242,6 +244,7 @@ class Selection:
             "requirements": self.requirements,
             "key": self.fields.key,
             "labels": self.labels_needed,
+            "from_memory": self.from_memory,
         }
 
     def continue_token(self, page: Page) -> str:

@@ -115,7 +115,7 @@ class TenantSource:
     def __init__(self, request: ResourceRequest, options: ListOptions) -> None:
         """Raises SelectorError. Selectors may be long: callers evaluate it."""
         self.request = request
-        self._selection = select(request, options)
+        self._selection = replace(select(request, options), from_memory=True)
         self._options = options
         self._filter = EventFilter(self._selection)
 

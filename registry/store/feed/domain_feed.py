@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from typing import Protocol
 
@@ -13,9 +14,14 @@ from registry.store.types import Change, DomainId, ResourceName, Tenant, TenantI
 class Subscriber(Protocol):
     """A reader of the changes (subscription.py)."""
 
-    tenant: Tenant
-    resource: ResourceName | None
-    position: int
+    @property
+    def tenant(self) -> Tenant: ...
+
+    @property
+    def resource(self) -> ResourceName | None: ...
+
+    @property
+    def position(self) -> int: ...
 
     @property
     def live(self) -> bool:
@@ -34,7 +40,7 @@ class Subscriber(Protocol):
 class DomainFeed:
     """A feed's state for one domain."""
 
-    __slots__ = ("base", "domain", "newest", "position", "read", "ring", "since_unused", "subscriptions")
+    __slots__ = ("base", "domain", "newest", "position", "read", "ring", "since_unused", "subscriptions", "waiting")
 
     def __init__(self, domain: DomainId, position: int) -> None:
         self.domain = domain
@@ -48,6 +54,20 @@ class DomainFeed:
         self.read = 0
         self.subscriptions: dict[tuple[TenantId, ResourceName | None], set[Subscriber]] = {}
         self.since_unused: float | None = None
+        # Those that wait for a position.
+        self.waiting: list[tuple[int, asyncio.Future[None]]] = []
+
+    async def reach(self, revision: int, seconds: float) -> None:
+        """Waits until the position is at a revision, for so long at most."""
+        if self.position >= revision:
+            return
+        reached = asyncio.get_running_loop().create_future()
+        self.waiting.append((revision, reached))
+        try:
+            await asyncio.wait([reached], timeout=seconds)
+        finally:
+            if not reached.done():
+                self.waiting.remove((revision, reached))
 
     def recent(self, tenant: TenantId, resource: ResourceName | None, after: int) -> list[Change] | None:
         """Returns the changes after a revision, from the ring; None if it does not reach back that far."""
@@ -80,6 +100,8 @@ class DomainFeed:
         self.ring.extend(changes)
         self.position = changes[-1][1].revision
         self.newest = max(self.newest, self.position)
+        if self.waiting:
+            self._resolve_waiting()
         if not self.subscriptions:
             return
         shares: dict[tuple[TenantId, ResourceName | None], list[Change]] = {}
@@ -94,3 +116,11 @@ class DomainFeed:
             size = sum([change.size for change in shared])
             for subscription in self.subscriptions[which]:
                 subscription.push(shared, size)
+
+    def _resolve_waiting(self) -> None:
+        waiting, self.waiting = self.waiting, []
+        for revision, reached in waiting:
+            if revision > self.position:
+                self.waiting.append((revision, reached))
+            elif not reached.done():
+                reached.set_result(None)

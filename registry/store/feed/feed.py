@@ -32,7 +32,7 @@ from registry.store.connection import Pool
 from registry.store.database import Database
 from registry.store.encryption.sealing import Sealing
 from registry.store.errors import Closed, RevisionExpired, StoreError, TenantNotFound
-from registry.store.feed.domain_feed import DomainFeed
+from registry.store.feed.domain_feed import DomainFeed, Subscriber
 from registry.store.feed.signals import CONDITION_DELAY_SECONDS, Listener, Notifier
 from registry.store.feed.subscription import Subscription, WakeReader
 from registry.store.own_changes import CommittedWrite, changes_after
@@ -106,6 +106,20 @@ class Feed:
 
     async def subscribe(self, tenant: Tenant, resource: ResourceName | None, after: int) -> Subscription:
         """Subscribes to what comes after a revision. Raises RevisionExpired, TenantNotFound, Closed, Unavailable."""
+        feed = await self.of(tenant)
+        subscription = Subscription(
+            self._pool, feed, tenant, resource, after, self.detach, self._sealing, self._wake_reader
+        )
+        self.attach(feed, subscription)
+        try:
+            await subscription.start()
+        except BaseException:
+            subscription.close()
+            raise
+        return subscription
+
+    async def of(self, tenant: Tenant) -> DomainFeed:
+        """Returns the feed of the tenant's domain, for `attach` at once. Raises TenantNotFound, Closed, Unavailable."""
         if self._closed:
             raise Closed("the store is closed")
         if not self._tasks:
@@ -122,17 +136,13 @@ class Feed:
                 raise TenantNotFound(f"tenant {tenant.name} does not exist")
             # Another subscription may have created it meanwhile.
             feed = self._domains.setdefault(tenant.domain, DomainFeed(tenant.domain, counters[tenant.domain].revision))
-        subscription = Subscription(
-            self._pool, feed, tenant, resource, after, self._unsubscribe, self._sealing, self._wake_reader
-        )
-        feed.subscriptions.setdefault((tenant.id, resource), set()).add(subscription)
+        return feed
+
+    @staticmethod
+    def attach(feed: DomainFeed, subscriber: Subscriber) -> None:
+        """Delivers to the subscriber what comes after the feed's position."""
+        feed.subscriptions.setdefault((subscriber.tenant.id, subscriber.resource), set()).add(subscriber)
         feed.since_unused = None
-        try:
-            await subscription.start()
-        except BaseException:
-            subscription.close()
-            raise
-        return subscription
 
     async def close(self) -> None:
         """Ends all subscriptions: their readers get Closed after what has arrived."""
@@ -153,12 +163,13 @@ class Feed:
         """Wakes the feeds of all domains, since what is known of them may be outdated."""
         self._heard({})
 
-    def _unsubscribe(self, feed: DomainFeed, subscription: Subscription) -> None:
-        which = (subscription.tenant.id, subscription.resource)
+    @staticmethod
+    def detach(feed: DomainFeed, subscriber: Subscriber) -> None:
+        which = (subscriber.tenant.id, subscriber.resource)
         others = feed.subscriptions.get(which)
         if others is None:
             return
-        others.discard(subscription)
+        others.discard(subscriber)
         if not others:
             del feed.subscriptions[which]
         if not feed.subscriptions:

@@ -2,7 +2,7 @@
 
 The first page shows the current rows; its revision R is read in the same statement. A later page at R takes the rows
 that have not changed since R, and for keys that have, the previous state in their first change after R: the log is an
-undo log. An unlimited list is a chain of such pages, so it never holds a large result twice, and reads ahead by one.
+undo log. An unlimited list is a chain of such pages (watch_cache.py).
 
 The number of rows remaining after the first page comes from `object_counts` in the same snapshot. After a later page it
 follows from that of the page before, which the caller passes on (docs/decisions/object-counts.md).
@@ -10,19 +10,17 @@ follows from that of the page before, which the caller passes on (docs/decisions
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator, Iterator, Sequence
-from contextlib import aclosing
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice, repeat
 from typing import Any, Final, LiteralString, NamedTuple, TypedDict
 
 from registry.flowcontrol.time_slice import TimeSlice
-from registry.store.bounds import CHUNK_ROWS, GATHERED_BYTES, READ_BYTES
+from registry.store.bounds import CHUNK_ROWS, READ_BYTES
 from registry.store.connection import Pool
 from registry.store.encoding import storable, storable_revision
-from registry.store.errors import IndexNotReady, RevisionExpired, RevisionInFuture, TenantNotFound, TooManyBytes
+from registry.store.errors import IndexNotReady, RevisionExpired, RevisionInFuture, TenantNotFound
 from registry.store.reads.selectors import Predicate, predicate
 from registry.store.reads.words import CANDIDATES, HAD, Words
 from registry.store.rows import SINCE, STATE, STATE_AT
@@ -60,12 +58,15 @@ class Where(TypedDict, total=False):
     requirements: Sequence[Requirement]
     key: ObjectKey | None
     labels: int
+    from_memory: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
     """The parameters of a list. `key` selects one object, `words` the candidates of a search; `at` None means the
     current rows.
+
+    `from_memory` allows rows that the watch cache has (watch_cache.py).
 
     `left` is how many rows there were after `after` at the revision `at`, if known. `labels` other than 0 identifies
     what the labels of all rows must have been brought up to (ready_indexes) for the requirements to be right.
@@ -80,6 +81,7 @@ class Query:
     left: int | None = None
     words: Words | None = None
     labels: int = 0
+    from_memory: bool = False
 
 
 class Place(NamedTuple):
@@ -116,59 +118,33 @@ class Pages:
         # The newest revision seen of each domain, which decides how to read the undo. Cleared when it grows too large.
         self._seen: dict[DomainId, int] = {}
 
-    async def page(self, tenant: Tenant, query: Query, limit: int | None) -> Page:
-        """Returns at most `limit` rows after `query.after`; without a limit all of them, if they fit in GATHERED_BYTES.
+    async def page(self, tenant: Tenant, query: Query, limit: int) -> Page:
+        """Returns at most `limit` rows after `query.after`, and how many remain.
 
-        Raises RevisionExpired, RevisionInFuture, TenantNotFound, TooManyBytes, IndexNotReady.
+        Raises RevisionExpired, RevisionInFuture, TenantNotFound, IndexNotReady.
         """
-        if limit:
-            fetched = await self._fetch(tenant, query, limit, _GATHERED)
-            page = await _page_of(query, fetched, limit)
-            if page.more and not query.requirements:
-                remaining = await self._remaining(tenant, query, fetched.objects, page)
-                return Page(page.rows, page.revision, True, remaining, page.state)
-            return page
-        chunks = []
-        size = 0
-        async with aclosing(self.scan(tenant, query)) as scan:
-            async for chunk in scan:
-                chunks.append(chunk)
-                size += chunk.size
-                if size > GATHERED_BYTES:
-                    raise TooManyBytes(query.resource)
-        rows = chunks[0].rows if len(chunks) == 1 else [row for chunk in chunks for row in chunk.rows]
-        return Page(rows, chunks[0].revision, False, None, chunks[0].state)
+        fetched = await self._fetch(tenant, query, limit, _GATHERED)
+        page = await _page_of(query, fetched, limit)
+        if page.more and not query.requirements:
+            remaining = await self._remaining(tenant, query, fetched.objects, page)
+            return Page(page.rows, page.revision, True, remaining, page.state)
+        return page
 
-    async def scan(self, tenant: Tenant, query: Query, rows: int = CHUNK_ROWS) -> AsyncGenerator[Page, None]:
-        """Yields all rows in chunks, all at the revision of the first; at least one chunk, perhaps empty.
+    async def chunk(self, tenant: Tenant, query: Query, limit: int) -> Page:
+        """Returns the same without the number of rows that remain."""
+        return await _page_of(query, await self._fetch(tenant, query, limit, _GATHERED), limit)
 
-        The next chunk is read while the caller works on this one, unless this one is large: then the caller is busy
-        enough, perhaps for long.
-        """
-        page = await self._page(tenant, query, rows)
-        while page.more:
-            rest = replace(query, at=page.revision, after=page.rows[-1].key, left=None)
-            size = _next_size(page.rows)
-            if page.size > LARGE_BYTES:
-                yield page
-                page = await self._page(tenant, rest, size)
-                continue
-            ahead = asyncio.create_task(self._page(tenant, rest, size))
-            try:
-                yield page
-                page = await ahead
-            finally:
-                ahead.cancel()
-        yield page
+    async def state_at(self, tenant: Tenant, at: int) -> State:
+        """Returns the state that a page at this revision would have. Raises RevisionExpired, RevisionInFuture,
+        TenantNotFound."""
+        values = {"tenant": tenant.id, "at": storable_revision(at)}
+        return self._state_of(tenant, at, await self._pool.fetch(_STATE, values))
 
     async def places(self, tenant: Tenant, query: Query, limit: int) -> Places:
         """Returns at most `limit` objects after `query.after`, without their bodies."""
         state, _, total, columns = await self._fetch(tenant, query, limit, _GATHERED_PLACES)
         places = [Place(*values) for values in zip(*columns, strict=True)][:limit] if total else []
         return Places(places, state.revision if query.at is None else query.at, total > len(places), state)
-
-    async def _page(self, tenant: Tenant, query: Query, limit: int) -> Page:
-        return await _page_of(query, await self._fetch(tenant, query, limit, _GATHERED), limit)
 
     async def _fetch(self, tenant: Tenant, query: Query, limit: int, gathered: LiteralString) -> _Fetched:
         condition = predicate(tenant.id, query.resource, query.requirements)
@@ -195,20 +171,26 @@ class Pages:
             rows = await self._pool.fetch_long(text, parameters)
         else:
             rows = await self._pool.fetch(text, parameters, prepare=not (query.requirements or query.words))
+        state = self._state_of(tenant, query.at, rows)
+        objects, ready, count, *columns = rows[0][4:]
+        if query.labels and (ready is None or ready > (state.revision if query.at is None else query.at)):
+            raise IndexNotReady(ready)
+        return _Fetched(state, objects, count, columns)
+
+    def _state_of(self, tenant: Tenant, at: int | None, rows: Sequence[tuple[Any, ...]]) -> State:
+        """Returns the state that the first row begins with, if it has the revision `at`."""
         if not rows:
             raise TenantNotFound(f"tenant {tenant.name} does not exist")
-        current, compact_revision, definitions, namespaces, objects, ready, count, *columns = rows[0]
+        current, compact_revision, definitions, namespaces = rows[0][:4]
         if len(self._seen) > 100_000:
             self._seen.clear()
         self._seen[tenant.domain] = current
-        at = current if query.at is None else query.at
+        at = current if at is None else at
         if at < compact_revision:
             raise RevisionExpired(at, compact_revision, current)
         if at > current:
             raise RevisionInFuture(at, current)
-        if query.labels and (ready is None or ready > at):
-            raise IndexNotReady(ready)
-        return _Fetched(State(current, Guards(definitions, namespaces)), objects, count, columns)
+        return State(current, Guards(definitions, namespaces))
 
     async def _remaining(self, tenant: Tenant, query: Query, objects: int | None, page: Page) -> int | None:
         """Returns how many rows follow the page at its revision; None if there are too many to count."""
@@ -248,8 +230,9 @@ async def _page_of(query: Query, fetched: _Fetched, limit: int) -> Page:
     return Page(selected, state.revision if query.at is None else query.at, total > len(selected), None, state)
 
 
-def _next_size(rows: Sequence[Row]) -> int:
-    average = sum(len(row.body) for row in rows) // len(rows) + 1
+def next_size(rows: Sequence[Row]) -> int:
+    """Returns how many rows the next chunk has after these."""
+    average = sum(len(row.body) for row in rows) // max(1, len(rows)) + 1
     return max(10, min(CHUNK_ROWS * 2, CHUNK_BYTES // average))
 
 
@@ -347,6 +330,8 @@ def _words_now(query: Query) -> LiteralString:
     # As an array, so that PostgreSQL reads the objects by their keys.
     return f" AND o.key = ANY (ARRAY({CANDIDATES}))" if query.words is not None else ""
 
+
+_STATE: Final = statement("state-at", "The state of a tenant for a page at a revision; by the primary keys.", STATE_AT)
 
 _TOUCHED: Final = (
     "c.key, c.uid, c.previous_revision, c.previous_version, c.previous_schema_id, c.previous_body, c.previous_labels,"
