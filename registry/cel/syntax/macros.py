@@ -27,6 +27,7 @@ from registry.cel.syntax.ast import (
     MapExpr,
     NodeKind,
     Select,
+    StructExpr,
 )
 
 MAP_INSERT: Final = "cel.@mapInsert"
@@ -118,6 +119,8 @@ class Expander:
         if self._copies < 0:
             raise TooManyCopiesError
         new = self.next_id()
+        if isinstance(node, MapExpr | StructExpr):
+            self._last_id += len(node.entries)
         return replace(ast.with_children(node, self.copy), id=new)
 
 

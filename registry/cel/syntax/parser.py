@@ -346,6 +346,7 @@ class _Parser:
             optional = kinds[self.position] == "?"
             if optional:
                 self.position += 1
+            self.macros.next_id()  # it counts as a node
             entries.append(read(optional, offset))
             if kinds[self.position] == ",":
                 self.position += 1
