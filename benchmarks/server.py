@@ -83,9 +83,10 @@ class Server:
 
 
 def cpu_seconds(process: psutil.Process) -> float:
+    """Returns the time of a process and of its children that have ended, such as PostgreSQL's sessions."""
     with contextlib.suppress(psutil.Error):
         times = process.cpu_times()
-        return float(times.user + times.system)
+        return float(times.user + times.system + times.children_user + times.children_system)
     return 0.0
 
 

@@ -25,7 +25,7 @@ from typing import Final
 from prometheus_client import Counter
 
 from registry.caches import ExpiringCache, LruCache
-from registry.store.bounds import CHUNK_ROWS, GATHERED_BYTES, READ_BYTES
+from registry.store.bounds import CHUNK_ROWS, GATHERED_BYTES
 from registry.store.encryption.sealing import MARK
 from registry.store.errors import StoreError, TooManyBytes
 from registry.store.feed.domain_feed import DomainFeed
@@ -53,9 +53,9 @@ _PARTS: Final = 2_000
 _ROW_BYTES: Final = 400
 # A feed is this far behind at most, usually: it waits for the commits of this process, or a notification of another's.
 _LAG_SECONDS: Final = 0.02
-# The most rows and bytes of a part.
+# The most rows of a part. It may grow by a quarter, or by this.
 _PART_ROWS: Final = 4 * CHUNK_ROWS
-_PART_BYTES: Final = READ_BYTES
+_GROWTH_BYTES: Final = 16 << 10
 
 _LAST_KEY: Final = ObjectKey("\U0010ffff")
 _ALL: Final = "*"
@@ -65,11 +65,11 @@ _Name = tuple[TenantId, ResourceName]
 _PartKey = tuple[TenantId, ResourceName, str, int, str]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Part:
     """The rows of keys after one key, up to `end`, which is behind all keys in the last part of a list.
 
-    `remaining` is that of a first page.
+    `remaining` is that of a first page. `size` is what the part took when it was read, and `grown` what it takes more.
     """
 
     rows: list[Row]
@@ -78,6 +78,9 @@ class _Part:
     more: bool
     remaining: int | None
     size: int
+    grown: int = 0
+    # Whether a list may still read the rows: they are copied before the next change.
+    is_read: bool = False
 
 
 class _Collection:
@@ -192,22 +195,24 @@ class _Collection:
                 self._replace(key, part, change)
 
     def _replace(self, key: _PartKey, part: _Part, change: Change) -> None:
-        """Applies a change to the part that has its key. Readers of the former rows go on with those."""
-        rows, size = part.rows.copy(), part.size
+        """Applies a change to the part that has its key."""
+        if part.is_read:
+            part.rows, part.is_read = part.rows.copy(), False
+        rows = part.rows
         place = bisect_left(rows, change.key, key=_key_of)
         row = rows[place] if place < len(rows) and rows[place].key == change.key else None
         if row is not None:
-            size -= getsizeof(row.body) + _ROW_BYTES
+            part.grown -= getsizeof(row.body) + _ROW_BYTES
             del rows[place]
         if change.type is not ChangeType.DELETED:
-            size += getsizeof(change.body) + _ROW_BYTES
+            part.grown += getsizeof(change.body) + _ROW_BYTES
             state = (change.key, change.uid, change.revision, change.version, change.schema, change.body)
             rows.insert(place, Row(self.resource, *state))
+        part.since = change.revision
         is_expected = (row is None) is (change.type is ChangeType.ADDED)
-        if not is_expected or len(rows) > _PART_ROWS or size > _PART_BYTES or change.body.startswith(MARK):
+        is_large = len(rows) > _PART_ROWS or part.grown > max(part.size // 4, _GROWTH_BYTES)
+        if not is_expected or is_large or change.body.startswith(MARK):
             self._parts.pop(key)
-        else:
-            self._parts.put(key, replace(part, rows=rows, since=change.revision, size=size))
 
 
 def _key_of(row: Row) -> ObjectKey:
@@ -312,6 +317,7 @@ class WatchCache:
             if query.left is None:
                 return None
             remaining = max(0, query.left - len(part.rows))
+        part.is_read = True
         _FROM_MEMORY.inc()
         return Page(part.rows, revision, part.more, remaining, state), part.end
 

@@ -303,3 +303,27 @@ async def test_a_list_that_does_not_fit_leaves_room_for_others(
     assert reads.since() == 0
     assert len(states(await list_all(store, tenant))) == 200
     assert 0 < reads.since() < 15
+
+
+async def test_a_part_that_has_grown_is_read_again(store: Store, tenant: Tenant, reads: Reads, keeps_all: None) -> None:
+    await commit_all(store, tenant, [create(f"ns/{i}") for i in range(3)])
+    for _ in range(3):
+        await list_all(store, tenant)
+    reads.since()
+    await store.commit(tenant, update("ns/1", body='"spec":"' + "x" * 10_000 + '"}'))
+    await list_all(store, tenant)
+    assert reads.since() == 0
+    await store.commit(tenant, update("ns/2", body='"spec":"' + "x" * 10_000 + '"}'))
+    await list_all(store, tenant)
+    assert reads.since() == 1
+
+
+async def test_a_change_does_not_reach_a_list_that_has_begun(store: Store, tenant: Tenant, keeps_all: None) -> None:
+    await commit_all(store, tenant, [create(f"ns/{i}") for i in range(3)])
+    for _ in range(2):
+        await list_all(store, tenant)
+    before = await list_all(store, tenant)
+    revisions = [row.revision for page in before for row in page.rows]
+    await commit_all(store, tenant, [update("ns/1"), delete("ns/2")])
+    assert [row.revision for page in before for row in page.rows] == revisions
+    assert [key for key, *_ in states(await list_all(store, tenant))] == ["ns/0", "ns/1"]
