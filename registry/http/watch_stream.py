@@ -21,6 +21,7 @@ from registry.codec.cbor import encode_event
 from registry.codec.json_encode import encode_json
 from registry.codec.protobuf.envelope import encode_watch_event
 from registry.codec.stored import decode_stored
+from registry.flowcontrol.allocator import note_event
 from registry.flowcontrol.byte_shares import ABORT
 from registry.flowcontrol.evaluation import LARGE_BYTES, evaluate
 from registry.flowcontrol.interruption import WHEN_GONE, Interruption, WhenGone
@@ -121,6 +122,7 @@ async def _send_watch(
                     await writer.send(send, batch)
                     counter.inc(len(batch))
                     del batch  # the next may take long
+                    note_event()
         except (ClientGone, TunnelClosed):
             pass  # a client ends its watch by disconnecting, and nothing has failed
         finally:

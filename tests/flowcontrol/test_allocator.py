@@ -103,6 +103,37 @@ def test_no_search_for_cycles_takes_long_unless_nobody_else_waits(whose: str) ->
     assert (late, exempt) == ("True", str(whose == "idle"))
 
 
+# Prints how many objects were searched at a time while events replaced those that watches wait in, and how often.
+EVENTS = """
+import gc
+from registry.flowcontrol import allocator
+visited = []
+def note(phase, search):
+    if phase == "start":
+        visited.append(sum(len(gc.get_objects(one)) for one in range(search["generation"] + 1)))
+def wait():
+    return [[] for _ in range(10)]
+with allocator.short_searches():
+    watches = [wait() for _ in range(10_000)]
+    gc.collect(1)
+    gc.callbacks.append(note)
+    for number in range(20_000):
+        watches[number % 10_000] = wait()
+        allocator.note_event()
+    some = [[] for _ in range(3_000)]
+for _ in range(10_000):
+    allocator.note_event()
+print(max(visited), len(visited))
+"""
+
+
+def test_events_of_watches_cause_many_short_searches_instead_of_a_long_one() -> None:
+    """Each frees as many objects as it makes, which the collector does not count: it searched 110,000 at once."""
+    most, count = map(int, _output(EVENTS).split())
+    assert most < 40_000
+    assert 40 <= count <= 50
+
+
 # Prints whether an exempt cycle is found once many objects have become exempt beside other tenants.
 MANY = """
 import asyncio, gc, sys, weakref
