@@ -45,7 +45,8 @@ COLLECTIONS: Final = 1_000
 WORTH_BYTES: Final = 32 << 10
 # A collection that has not been read for this long is not kept.
 KEPT_SECONDS: Final = 60.0
-# Different limits of pages that are kept of a namespace, or of all namespaces.
+# Namespaces whose lists are kept of a collection, and different limits of pages of each, or of all.
+_NAMESPACES: Final = 500
 _LIMITS: Final = 4
 # Parts that are kept of such a list.
 _PARTS: Final = 2_000
@@ -122,7 +123,7 @@ class _Collection:
             return  # the number of remaining objects is not exact if they are many
         size = sum([getsizeof(row.body) for row in rows]) + _ROW_BYTES * len(rows)
         limits = self._starts.get(namespace, {})
-        if limit not in limits and (len(limits) >= _LIMITS or size < WORTH_BYTES):
+        if limit not in limits and (size < WORTH_BYTES or len(limits) >= _LIMITS or not self._has_room(namespace)):
             return
         if any(row.body.startswith(MARK) for row in rows) or self._takes_too_much(size):
             return
@@ -133,6 +134,15 @@ class _Collection:
             insort(starts, after)
             part = _Part(list(rows), page.revision, end, page.more, page.remaining, size)
             self._parts.put(self._key(namespace, limit, after), part)
+
+    def _has_room(self, namespace: str) -> bool:
+        """Returns whether lists of the namespace may be kept, once those are forgotten of which nothing is left."""
+        if namespace not in self._starts and len(self._starts) >= _NAMESPACES:
+            for other, limits in list(self._starts.items()):
+                lists = [(limit, start) for limit, starts in limits.items() for start in starts]
+                if not any(self._key(other, *one) in self._parts for one in lists):
+                    del self._starts[other]
+        return namespace in self._starts or len(self._starts) < _NAMESPACES
 
     def _takes_too_much(self, size: int) -> bool:
         """Returns whether parts of others would be dropped for a collection that holds half of the cache."""

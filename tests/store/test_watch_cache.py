@@ -327,3 +327,20 @@ async def test_a_change_does_not_reach_a_list_that_has_begun(store: Store, tenan
     await commit_all(store, tenant, [update("ns/1"), delete("ns/2")])
     assert [row.revision for page in before for row in page.rows] == revisions
     assert [key for key, *_ in states(await list_all(store, tenant))] == ["ns/0", "ns/1"]
+
+
+@has_own_store
+async def test_lists_of_few_namespaces_are_kept(
+    store: Store, tenant: Tenant, monkeypatch: pytest.MonkeyPatch, keeps_all: None
+) -> None:
+    monkeypatch.setattr(watch_cache, "_NAMESPACES", 3)
+    cache = store._watch_cache
+    await commit_all(store, tenant, [create(f"n{i}/a") for i in range(5)])
+    for _ in range(2):
+        for number in range(5):
+            await list_all(store, tenant, replace(ALL, namespace=f"n{number}"))
+    starts = cache._collections[tenant.id, WIDGETS]._starts
+    assert list(starts) == ["n0", "n1", "n2"]
+    cache._parts.pop((tenant.id, WIDGETS, "n1", -4, ""))
+    await list_all(store, tenant, replace(ALL, namespace="n4"))
+    assert list(starts) == ["n0", "n2", "n4"]
