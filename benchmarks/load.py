@@ -103,7 +103,7 @@ async def _python(target: Target, request: Request, seconds: float, connections:
     async def work() -> None:
         nonlocal failed, count
         connection = await Connection.open(target)
-        while (began := time.monotonic()) < until:
+        while (began := time.monotonic()) < until or not count:  # one at least, however long connecting has taken
             count += 1
             path = request.paths[count * 7919 % len(request.paths)]
             body = request.body.replace("NUMBER", str(count)).encode()
