@@ -1,3 +1,3 @@
 """A multi-tenant resource registry: the Kubernetes REST API for custom resources, on PostgreSQL."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"

@@ -1,4 +1,4 @@
-"""Everything up to the first release: the revisions 0001 to 0013 in one, with the id of the last of them.
+"""Everything up to the first release, 0.1.0: the revisions 0001 to 0013 in one, with the id of the last of them.
 
 A database that went through them one by one is at this revision (tests/store/test_squashed.py).
 """

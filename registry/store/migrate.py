@@ -36,6 +36,9 @@ LOCK_PAUSE_SECONDS: Final = 1.0
 # A migration that rewrites a large table must set its own timeout.
 STATEMENT_TIMEOUT: Final = "10min"
 
+# Revisions that are gone, with the one that has the same tables: they were never released and changed functions only.
+FOLDED: Final = dict.fromkeys(("0022", "0023", "0024", "0025"), "0021")
+
 # The location of the revisions, in Alembic's notation: a package beside `registry`, above the store.
 SCRIPTS: Final = "migrations:"
 
@@ -103,7 +106,15 @@ def _plan(connection: Connection, directory: ScriptDirectory, revision: str) -> 
 
 
 def _revision(connection: Connection) -> str | None:
-    return MigrationContext.configure(connection).get_current_revision()
+    revision = MigrationContext.configure(connection).get_current_revision()
+    return FOLDED.get(revision, revision) if revision is not None else None
+
+
+def _unfold(connection: Connection) -> None:
+    """Records the revision that stands for the current one, since Alembic reads the table itself."""
+    if MigrationContext.configure(connection).get_current_revision() in FOLDED:
+        connection.exec_driver_sql("UPDATE alembic_version SET version_num = %s", (_revision(connection),))
+    connection.commit()
 
 
 def _known(directory: ScriptDirectory) -> set[str]:
@@ -128,6 +139,7 @@ def _run(
             prefer_fast_compression(connection)
             # Alembic commits only transactions that it began itself.
             connection.commit()
+            _unfold(connection)
             config = _config(scripts)
             config.attributes.update(connection=connection, on_version_apply=observer)
             _patiently(connection, lambda: action(connection, config))

@@ -18,6 +18,7 @@ from sqlalchemy import Connection
 
 from registry.store.revision import newest_revision
 
+# Of 0.1.0 (CHANGELOG.md).
 FIRST_RELEASE: Final = "0013"
 
 # Conservative rates of PostgreSQL on current hardware, with indexes to maintain.

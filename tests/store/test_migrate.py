@@ -97,6 +97,20 @@ def test_functions_are_those_of_the_code_at_the_newest_revision_only(empty_datab
     assert _functions(empty_database_url) == made
 
 
+@pytest.mark.parametrize("folded", list(migrate.FOLDED))
+def test_a_database_at_a_revision_that_was_never_released_is_migrated(database_url: str, folded: str) -> None:
+    """Its functions may be of any text: here one is gone."""
+    made = _functions(database_url)
+    with psycopg.connect(database_url) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = %s", (folded,))
+        connection.execute("DROP FUNCTION registry_commit(bigint, registry_write[], bigint, boolean)")
+    assert migrate.current(database_url) == "0021"
+    assert [step.revision for step in migrate.plan_upgrade(database_url).steps] == ["0026"]
+    migrate.upgrade(database_url)
+    assert migrate.current(database_url) == revision.newest_revision()
+    assert _functions(database_url) == made
+
+
 def test_the_newest_revision_is_known_without_alembic() -> None:
     config = Config()
     config.set_main_option("script_location", migrate.SCRIPTS)

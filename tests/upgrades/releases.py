@@ -13,7 +13,7 @@ import pytest
 
 from tests.processes import ROOT
 
-# What users have: the release with migration 0013.
+# What users have: 0.1.0 (CHANGELOG.md), the release with migration 0013.
 PREVIOUS: Final = "22c5a41"
 PREVIOUS_REVISION: Final = "0013"
 
