@@ -84,7 +84,9 @@ docs: $(VENV)/.installed ## write docs/settings.md
 docs-site: $(VENV)/site/.installed ## the documentation with search, into build/site
 	$(VENV)/site/bin/mkdocs build --quiet
 
+# What an earlier build has left in build/lib would be packed, too.
 dist: $(VENV)/.developing ## the wheel and the sdist, into dist/
+	rm -rf build/lib
 	$(BIN)/python -m build --no-isolation --outdir dist
 
 lock: $(TOOLS)/.installed ## requirements/*.txt again; tools/lock says how to choose what is upgraded
@@ -92,7 +94,7 @@ lock: $(TOOLS)/.installed ## requirements/*.txt again; tools/lock says how to ch
 
 # The components of the image, as CycloneDX: installed as the image has them, they tell licenses and who needs whom.
 sbom: $(VENV)/.developing $(TOOLS)/.installed ## the components of the image, into build/sbom.json
-	rm -rf $(BUILD)
+	rm -rf $(BUILD) build/lib
 	$(BIN)/python -m venv --without-pip $(BUILD)/image
 	$(PIP) --python $(BUILD)/image/bin/python $(LOCKED) --no-compile -r requirements/image.txt
 	$(BIN)/python -m build --wheel --no-isolation --outdir $(BUILD)/wheel

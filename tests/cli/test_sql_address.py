@@ -20,6 +20,9 @@ import pytest
 
 from registry.cli.sql_commands import Listening, login_url
 from registry.http.serving.tls import ensure_certificates
+from registry.postgres.account import account_for
+from registry.postgres.binaries import find_binaries
+from registry.postgres.config import has_tls
 from tests.folders import data_folder
 from tests.processes import registry, wait_until
 from tests.replication import free_port
@@ -60,7 +63,19 @@ def test_url(url: str, listening: Listening | None, password: str | None, wanted
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[RunningServer]:
+def with_tls() -> None:
+    """Skips where the embedded PostgreSQL has no TLS, such as that of the wheel."""
+    account = account_for(None)
+    with data_folder() as folder:
+        account.make_folder(folder / "data")
+        (folder / "data" / "postgresql.conf").touch(0o644)
+        found = find_binaries(None, account, folder / "copies")
+        if not has_tls(found, account, folder / "data"):
+            pytest.skip(f"PostgreSQL {found.version} in {found.folder} has no TLS")
+
+
+@pytest.fixture(scope="module")
+def server(with_tls: None) -> Iterator[RunningServer]:
     """Its PostgreSQL can be reached at 127.0.0.2."""
     arguments = ("--postgres-host", "127.0.0.2", "--postgres-port", str(free_port()))
     with data_folder() as folder, running_server(folder / "data", *arguments) as running:
@@ -136,7 +151,7 @@ def test_a_renewed_certificate_is_served(server: RunningServer) -> None:
 
 
 @pytest.mark.slow
-def test_on_loopback_any_account_can_use_the_url() -> None:
+def test_on_loopback_any_account_can_use_the_url(with_tls: None) -> None:
     arguments = ("--postgres-port", str(free_port()))
     with data_folder() as folder, running_server(folder / "data", *arguments) as server:
         url, said = _grant(server, "bi")

@@ -165,7 +165,9 @@ async def test_what_a_login_sets_is_not_read_whole(outsiders: Outsiders) -> None
     """Forty megabytes held the event loop for 0.15 s, every ten seconds, and took four times as much memory. Set again and
     again, they would fill the disk: the login is locked."""
     granted = state(outsiders, "two")
-    verifier = f"SCRAM-SHA-256$4096:{'QUFB' * 2_000_000}${'A' * 43}=:{'A' * 43}="
+    # From PostgreSQL 18 on a password has 512 bytes at most.
+    pairs = 50 if await bounds_passwords(outsiders) else 2_000_000
+    verifier = f"SCRAM-SHA-256$4096:{'QUFB' * pairs}${'A' * 43}=:{'A' * 43}="
     change(
         outsiders,
         "two",
@@ -187,8 +189,15 @@ async def test_what_a_login_sets_is_not_read_whole(outsiders: Outsiders) -> None
     assert outsiders.ask("two", "SELECT 1") == [(1,)]
 
 
+async def bounds_passwords(outsiders: Outsiders) -> bool:
+    with psycopg.connect(outsiders.reports.url) as connection:
+        return connection.info.server_version >= 180_000
+
+
 @pytest.mark.parametrize("what", ["PASSWORD", "IN DATABASE {database} SET search_path ="])
 async def test_a_session_that_sets_long_texts_ends(outsiders: Outsiders, what: str) -> None:
+    if what == "PASSWORD" and await bounds_passwords(outsiders):
+        pytest.skip("PostgreSQL 18 refuses passwords of more than 512 bytes")
     database = urlsplit(outsiders.reports.url).path[1:]
     text = f"SCRAM-SHA-256$4096:{'QUFB' * 5_000}${'A' * 43}=:{'A' * 43}="
     with outsiders.connection("two") as connection:
