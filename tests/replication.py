@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+import pytest
 
 from registry.postgres.account import account_for
 from registry.postgres.binaries import find_binaries
@@ -34,6 +35,8 @@ class Node:
         self.folder = folder
         self.account = account_for(None)
         self.binaries = find_binaries(None, self.account, folder / "binaries")
+        if not self.binaries.has("pg_basebackup"):
+            pytest.skip(f"PostgreSQL in {self.binaries.folder} has no pg_basebackup")
         self.port = free_port()
         self._database = "postgres"
         self.process: subprocess.Popen[bytes] | None = None

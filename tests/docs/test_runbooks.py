@@ -205,7 +205,7 @@ async def test_a_change_log_without_a_partition(node: Node, caplog: pytest.LogCa
         ):
             assert f"{name} | FOR VALUES FROM" in run(show, apart)
             apart.execute(f"DROP TABLE {name}")
-        apart.execute("REVOKE CREATE ON SCHEMA public FROM application")
+        apart.execute("REVOKE CREATE ON SCHEMA public FROM application, PUBLIC")
         for number in range(3):
             with pytest.raises(Unavailable, match="permission denied for schema public"):
                 await store.commit(tenant, create(f"ns/{number}"))

@@ -38,6 +38,8 @@ def without_functions(dumped: str) -> list[str]:
 
 def restore(url: str) -> None:
     with psycopg.connect(url) as connection:
+        if connection.info.server_version < 150_000:
+            pytest.skip("the dump is of PostgreSQL 15, where not everybody may create tables in the schema public")
         connection.execute(ONE_BY_ONE.read_bytes())
 
 
