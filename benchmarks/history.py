@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import datetime
 import json
 import sys
 import time
@@ -19,7 +18,7 @@ from typing import Any, Final
 import psutil
 import psycopg
 
-from benchmarks import server
+from benchmarks import log, server
 from benchmarks.client import JSON, MERGE_PATCH, spread
 from benchmarks.data import PLURAL, thing
 from benchmarks.report import keep, machine
@@ -27,8 +26,6 @@ from benchmarks.scale import GROUP, OBJECTS, prepare
 from registry.postgres.folder import running_url
 
 BODY_SIZE: Final = 2_000
-WIDTH: Final = datetime.timedelta(hours=21)
-PARTITIONS: Final = 11
 VIEW: Final = f"{PLURAL}_{GROUP.replace('.', '_')}"
 WAIT_SECONDS: Final = 60.0
 
@@ -80,28 +77,14 @@ async def _send(running: server.Server, requests: list[tuple[str, str, bytes, st
 
 
 def _spread_over_partitions(owner: psycopg.Connection[Any]) -> None:
-    """Moves the changes into the past, the oldest first, and creates the partitions of a week."""
-    with owner.transaction():
-        owner.execute("CREATE TEMP TABLE logged ON COMMIT DROP AS SELECT * FROM changes")
-        for (name,) in owner.execute(
-            "SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = 'changes'::regclass"
-        ).fetchall():
-            owner.execute(f"DROP TABLE {name}".encode())
-        end = datetime.datetime.now(datetime.UTC) + 2 * WIDTH
-        for number in range(PARTITIONS):
-            upper = end - number * WIDTH
-            lower = "MINVALUE" if number == PARTITIONS - 1 else f"'{(upper - WIDTH).isoformat()}'"
-            owner.execute(
-                f"CREATE TABLE changes_p{upper:%Y%m%d%H%M%S%f} PARTITION OF changes"
-                f" FOR VALUES FROM ({lower}) TO ('{upper.isoformat()}')".encode()
-            )
+    """Moves the changes into the past, the oldest first."""
+    with log.replaced(owner):
         owner.execute(
             "UPDATE logged l SET at = now() - 7.5 * %s * (1 - r.rank) FROM"
             " (SELECT revision, percent_rank() OVER (ORDER BY revision) AS rank FROM logged) r"
             " WHERE r.revision = l.revision",
-            [WIDTH],
+            [log.WIDTH],
         )
-        owner.execute("INSERT INTO changes SELECT * FROM logged")
     owner.execute("VACUUM ANALYZE changes, objects")
 
 

@@ -3,18 +3,20 @@
 For each axis (objects of one kind, definitions of one tenant, rows of the change log, tenants) the server is measured
 at a small and at larger sizes. PostgreSQL generates the rows as commits would have left them. Prints the median latency
 of single requests over one connection and their CPU time in the server and in PostgreSQL, with the ratio to the
-smallest size. At the last size of the first axis, gets and creates continue while PostgreSQL vacuums and analyzes, and
-their 99th percentile is compared with the one before.
+smallest size. At the last size of objects, gets and creates continue while PostgreSQL vacuums and analyzes, at that of
+the log while half of it is dropped; their 99th percentile is compared with the one before.
 
     python -m benchmarks.scale --objects 1000 1000000 --definitions --log --tenants
+    python -m benchmarks.scale --objects --definitions --log 0 60000000 --tenants
 
-A million objects of 1.5 kB take some minutes and 4 GB.
+A million objects of 1.5 kB take some minutes and 4 GB, a week of 100 writes a second, the second line, 30 GB.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import datetime
 import json
 import statistics
 import sys
@@ -27,13 +29,15 @@ from typing import Any, Final
 
 import psycopg
 
-from benchmarks import server
+from benchmarks import log, server
 from benchmarks.client import JSON, MERGE_PATCH, Connection, Failed, served, spread
 from benchmarks.data import PLURAL, definition, thing
 from benchmarks.report import keep, machine
 from benchmarks.schemas import clone_definitions
 from benchmarks.tenants import fill_tenants, tenant_request
 from registry.postgres.folder import running_url
+from registry.store.compaction import DEFAULT_RETENTION, compact
+from registry.store.connection import Pool
 
 GROUP: Final = "scale.example.com"
 DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -41,6 +45,8 @@ OBJECTS: Final = f"/apis/{GROUP}/v1/namespaces/default/{PLURAL}"
 TEMPLATE: Final = "kind0s"
 BODY_SIZE: Final = 1_500
 WARM_UP: Final = 20
+# Of the times in the log.
+RESOLUTION: Final = datetime.timedelta(microseconds=1)
 # Idle is what takes less of a processor in each of so many seconds; what works for longer is measured nevertheless.
 IDLE_PART: Final = 0.06
 IDLE_READINGS: Final = 3
@@ -63,25 +69,32 @@ _COUNT: Final = """
     UPDATE tenants SET objects = objects + %(count)s::bigint, bytes = bytes + %(count)s::bigint * %(size)s::bigint
     WHERE name = 'default'
 """
-# Changes of one object, after the newest revision of its domain.
+# Changes of one object, after the newest revision of its domain: those of one partition. They are small: nothing that
+# is measured here reads their bodies.
 _LOG: Final = """
-    WITH newest AS (
-        UPDATE domains d SET revision = d.revision + %(count)s::bigint FROM tenants t
-        WHERE t.name = 'default' AND d.id = t.domain_id
-        RETURNING d.id, d.revision - %(count)s::bigint AS revision
-    )
-    INSERT INTO changes (domain_id, revision, batch, tenant_id, resource, key, uid, type, version, schema_id, body,
+    INSERT INTO {partition} (domain_id, revision, batch, tenant_id, resource, key, uid, type, version, schema_id, body,
         previous_revision, previous_version, previous_schema_id, previous_body,
         actor_user, actor_manager, actor_verb, at)
-    SELECT w.id, w.revision + n, n, o.tenant_id, o.resource, o.key, o.uid, 'MODIFIED', o.version, o.schema_id, o.body,
-        w.revision + n - 1, o.version, o.schema_id, o.body, 'bench', 'bench', 'update', clock_timestamp()
-    FROM newest w, objects o, generate_series(1, %(count)s::bigint) n
+    SELECT t.domain_id, d.revision + n, n, o.tenant_id, o.resource, o.key, o.uid, 'MODIFIED', o.version, o.schema_id,
+        left(o.body, 100), d.revision + n - 1, o.version, o.schema_id, left(o.body, 100),
+        'bench', 'bench', 'update', %(since)s::timestamptz + n * %(step)s::interval
+    FROM objects o JOIN tenants t ON t.id = o.tenant_id JOIN domains d ON d.id = t.domain_id,
+        generate_series(%(first)s::bigint, %(last)s::bigint) n
     WHERE o.resource = %(resource)s AND o.key = 'default/template'
+"""
+_LOGGED: Final = """
+    UPDATE domains d SET revision = d.revision + %(count)s::bigint FROM tenants t
+    WHERE t.name = 'default' AND d.id = t.domain_id
 """
 _LATEST: Final = """
     UPDATE objects o SET revision = d.revision FROM tenants t JOIN domains d ON d.id = t.domain_id
     WHERE t.name = 'default' AND o.tenant_id = t.id AND o.resource = %(resource)s AND o.key = 'default/template'
 """
+
+
+Fill = Callable[[psycopg.Connection[Any], server.Server, int], None]
+# One step of what goes on beside requests; False after the last.
+Maintenance = Callable[[psycopg.Connection[Any]], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,18 +113,19 @@ class Cost:
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     kept: dict[str, Any] = {"machine": machine(), "axes": {}}
-    for axis, fill, sizes in (
-        ("objects", fill_objects, options.objects),
-        ("definitions", fill_definitions, options.definitions),
-        ("log rows", fill_log, options.log),
-        ("tenants", fill_with_tenants, options.tenants),
-    ):
+    axes: list[tuple[str, Fill, list[int], Maintenance | None]] = [
+        ("objects", fill_objects, options.objects, vacuum),
+        ("definitions", fill_definitions, options.definitions, None),
+        ("log rows", fill_log, options.log, drop_half_of_the_log),
+        ("tenants", fill_with_tenants, options.tenants, None),
+    ]
+    for axis, fill, sizes, beside in axes:
         if not sizes:
             continue
         print(f"\n{axis}: median ms, CPU µs of server and PostgreSQL, ratio of CPU to the first size", flush=True)
         first: dict[str, Cost] = {}
         for size in sizes:
-            found, facts = measure(fill, size, options.requests, maintain=axis == "objects" and size == sizes[-1])
+            found, facts = measure(fill, size, options.requests, beside=beside if size == sizes[-1] else None)
             first = first or found
             _print(size, found, first, facts)
             costs = {name: [cost.median, cost.server, cost.postgres] for name, cost in found.items()}
@@ -140,7 +154,7 @@ def _print(size: int, found: dict[str, Cost], first: dict[str, Cost], facts: dic
 
 
 def measure(
-    fill: Callable[[psycopg.Connection[Any], server.Server, int], None], size: int, requests: int, *, maintain: bool
+    fill: Fill, size: int, requests: int, *, beside: Maintenance | None
 ) -> tuple[dict[str, Cost], dict[str, Any]]:
     """Returns the cost of each kind of request at a size, and further figures."""
     with server.folder() as data:
@@ -158,8 +172,8 @@ def measure(
             facts["idle after s"] = round(wait_until_idle(running), 1)
             found = asyncio.run(request_costs(running, requests))
             facts["memory MB"] = sum(running.memory()["server"])
-            if maintain:
-                facts |= _beside_maintenance(running, data, requests)
+            if beside is not None:
+                facts |= _tails(running, data, requests, beside)
             return found, facts
 
 
@@ -211,10 +225,21 @@ def fill_definitions(connection: psycopg.Connection[Any], started: server.Server
 
 
 def fill_log(connection: psycopg.Connection[Any], started: server.Server, count: int) -> None:
-    if count:
-        with connection.transaction():
-            connection.execute(_LOG, {"count": count, "resource": f"{PLURAL}.{GROUP}"})
-            connection.execute(_LATEST, {"resource": f"{PLURAL}.{GROUP}"})
+    """Changes of one object, evenly spread over the time that a log is kept; the rows that are there become older."""
+    resource = {"resource": f"{PLURAL}.{GROUP}"}
+    if not count:
+        return
+    with log.replaced(connection) as partitions:
+        end = partitions[-3].upper - log.WIDTH / 2
+        since, step = end - DEFAULT_RETENTION, DEFAULT_RETENTION / count
+        connection.execute("UPDATE logged SET at = %s", [since])
+        last = 0
+        for one in partitions:
+            first, last = last + 1, min(count, max(0, (one.upper - since - RESOLUTION) // step))
+            span = {"first": first, "last": last, "since": since, "step": step}
+            connection.execute(_LOG.format(partition=one.name).encode(), span | resource)
+        connection.execute(_LOGGED, {"count": count})
+        connection.execute(_LATEST, resource)
 
 
 def fill_with_tenants(connection: psycopg.Connection[Any], started: server.Server, count: int) -> None:
@@ -282,34 +307,57 @@ async def _cost(running: server.Server, count: int, request: Callable[[int], Awa
 # Maintenance.
 
 
-def _beside_maintenance(running: server.Server, data: Path, count: int) -> dict[str, Any]:
-    """Returns the 99th percentile of gets and creates in ms: alone, and while PostgreSQL vacuums and analyzes."""
-    alone = asyncio.run(_tail(running, "alone", count))
+def vacuum(connection: psycopg.Connection[Any]) -> bool:
+    connection.execute("VACUUM (ANALYZE, DISABLE_PAGE_SKIPPING) objects")
+    connection.execute("VACUUM ANALYZE changes")
+    return True
+
+
+def drop_half_of_the_log(connection: psycopg.Connection[Any]) -> bool:
+    """Drops its partitions one after the other, as the server does when they become too old."""
+
+    async def drop() -> None:
+        pool = Pool(connection.info.dsn, "benchmark", 2)
+        await compact(pool, DEFAULT_RETENTION / 2)
+        await pool.close()
+
+    asyncio.run(drop())
+    return False
+
+
+def _tails(running: server.Server, data: Path, count: int, beside: Maintenance) -> dict[str, Any]:
+    """Returns the 99th percentile of gets and creates in ms: alone, and beside maintenance, of at least as many."""
+    alone = asyncio.run(_tail(running, "alone", lambda number: number < count))
     ended = threading.Event()
 
     def maintain() -> None:
         with _database(data) as connection:
-            while not ended.is_set():
-                connection.execute("VACUUM (ANALYZE, DISABLE_PAGE_SKIPPING) objects")
-                connection.execute("VACUUM ANALYZE changes")
+            while beside(connection) and not ended.is_set():
+                pass
 
     thread = threading.Thread(target=maintain)
+
+    def goes_on(number: int) -> bool:
+        if number == count:
+            ended.set()
+        return number < count or thread.is_alive()
+
     thread.start()
     try:
-        beside = asyncio.run(_tail(running, "beside", count))
+        tail = asyncio.run(_tail(running, "beside", goes_on))
     finally:
         ended.set()
         thread.join()
-    return {"p99 ms of gets and creates": round(alone, 1), "beside vacuum": round(beside, 1)}
+    return {"p99 ms of gets and creates": round(alone, 1), f"beside {beside.__name__}": round(tail, 1)}
 
 
-async def _tail(running: server.Server, prefix: str, count: int) -> float:
+async def _tail(running: server.Server, prefix: str, goes_on: Callable[[int], bool]) -> float:
     connection = await Connection.open(running.target)
     body = json.dumps(thing(GROUP, "NAME", BODY_SIZE))
-    times = []
-    for number in range(count):
+    times: list[float] = []
+    while goes_on(len(times)):
         began = time.perf_counter()
-        await connection.request("POST", OBJECTS, body.replace("NAME", f"{prefix}-{number}").encode())
+        await connection.request("POST", OBJECTS, body.replace("NAME", f"{prefix}-{len(times)}").encode())
         await connection.request("GET", f"{OBJECTS}/template")
         times.append(time.perf_counter() - began)
     await connection.close()

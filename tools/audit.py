@@ -112,6 +112,7 @@ class Index:
             with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as answer:
                 document = json.loads(answer.read(ANSWER_LIMIT_BYTES))
         except urllib.error.HTTPError as problem:
+            problem.close()
             if problem.code in (404, 410):
                 return None
             raise Unavailable(f"{self.shown} answers {problem.code}") from problem

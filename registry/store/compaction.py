@@ -59,8 +59,12 @@ CLOCK: Final = statement("clock", "The clock that the log is written by.", "SELE
 
 NEWEST: Final = statement(
     "newest-of-partition",
-    "Each domain's newest revision in one partition; by the partition's index of revisions.",
-    "SELECT domain_id, max(revision) FROM {partition} GROUP BY domain_id ORDER BY domain_id",
+    "Each domain's newest revision in one partition; a look-up for each domain in the partition's index of revisions.",
+    """
+    SELECT d.id, n.revision
+    FROM domains d CROSS JOIN LATERAL (SELECT max(p.revision) AS revision FROM {partition} p WHERE p.domain_id = d.id) n
+    WHERE n.revision IS NOT NULL ORDER BY d.id
+    """,
 )
 
 IS_COVERED: Final = statement(
@@ -188,7 +192,7 @@ async def _make(connection: Connection, name: str, lower: datetime.datetime | No
 
 async def _raise_compact_revisions(connection: Connection, name: str) -> None:
     async with connection.transaction():
-        # Reads a whole index of the partition, so it runs without a timeout.
+        # There may be very many domains, so it runs without a timeout.
         await connection.execute("SET LOCAL statement_timeout = 0")
         connection.call_limit_seconds = None
         cursor = await connection.execute(sql.SQL(NEWEST.sql).format(partition=sql.Identifier(name)))
