@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import compare
+from benchmarks import compare, server
 from benchmarks.compare import Comparison
 from benchmarks.limits import Limit
 
@@ -59,8 +59,8 @@ def test_a_row_that_is_slower_twice_fails(
 
     monkeypatch.setattr(compare, "compare", answer)
     monkeypatch.setattr(compare, "working_tree", nothing)
-    monkeypatch.setattr(compare.server, "running", nothing)
-    monkeypatch.setattr(compare.server, "folder", nothing)
+    monkeypatch.setattr(server, "running", nothing)
+    monkeypatch.setattr(server, "folder", nothing)
     monkeypatch.setattr(compare, "prepare", prepared)
     monkeypatch.setattr(compare, "is_here", lambda _: True)
     monkeypatch.setattr(compare, "keep", lambda *_: tmp_path)
