@@ -4,7 +4,7 @@ For each axis (objects of one kind, definitions of one tenant, rows of the chang
 at a small and at larger sizes. PostgreSQL generates the rows as commits would have left them. Prints the median latency
 of single requests over one connection and their CPU time in the server and in PostgreSQL, with the ratio to the
 smallest size. At the last size of objects, gets and creates continue while PostgreSQL vacuums and analyzes, at that of
-the log while half of it is dropped; their 99th percentile is compared with the one before.
+the log while its oldest partition is dropped; their 99th percentile is compared with the one before.
 
     python -m benchmarks.scale --objects 1000 1000000 --definitions --log --tenants
     python -m benchmarks.scale --objects --definitions --log 0 60000000 --tenants
@@ -116,7 +116,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     axes: list[tuple[str, Fill, list[int], Maintenance | None]] = [
         ("objects", fill_objects, options.objects, vacuum),
         ("definitions", fill_definitions, options.definitions, None),
-        ("log rows", fill_log, options.log, drop_half_of_the_log),
+        ("log rows", fill_log, options.log, drop_a_partition),
         ("tenants", fill_with_tenants, options.tenants, None),
     ]
     for axis, fill, sizes, beside in axes:
@@ -313,12 +313,12 @@ def vacuum(connection: psycopg.Connection[Any]) -> bool:
     return True
 
 
-def drop_half_of_the_log(connection: psycopg.Connection[Any]) -> bool:
-    """Drops its partitions one after the other, as the server does when they become too old."""
+def drop_a_partition(connection: psycopg.Connection[Any]) -> bool:
+    """Drops the oldest of the log, as the server does when it becomes too old."""
 
     async def drop() -> None:
         pool = Pool(connection.info.dsn, "benchmark", 2)
-        await compact(pool, DEFAULT_RETENTION / 2)
+        await compact(pool, DEFAULT_RETENTION - log.WIDTH)
         await pool.close()
 
     asyncio.run(drop())
