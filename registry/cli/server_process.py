@@ -86,7 +86,8 @@ def _import_early(application: str, settings: Settings) -> None:
             for module in modules:
                 importlib.import_module(module)
 
-    threading.Thread(target=imports, name="imports", daemon=True).start()
+    # No daemon: a thread that the end of the process stops while it loads a library in C++ aborts the process.
+    threading.Thread(target=imports, name="imports").start()
 
 
 def verify(settings: Settings) -> None:
