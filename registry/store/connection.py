@@ -66,22 +66,23 @@ class Pool:
             owner = await self._permits.acquire()
         except TooManyWaiting:
             raise Unavailable("too many reads wait") from None
+        # A statement in progress is finished for a client that has gone, and so is a connection that is being made.
+        interruption = current_interruption()
+        interruption.defer()
         try:
             connection = self._take()
             if connection is None:
                 connection = await self._open()
             self._lent.add(connection)
-            interruption = current_interruption()
-            interruption.defer()
             try:
                 yield connection
             except psycopg.Error as error:
                 raise translate(error) from error
             finally:
-                interruption.allow()
                 self._lent.discard(connection)
                 await self._give_back(connection)
         finally:
+            interruption.allow()
             self._permits.release(owner)
 
     async def fetch_long(self, statement: Statement, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:

@@ -7,6 +7,7 @@ import asyncio
 import psycopg
 import pytest
 
+from registry.flowcontrol.interruption import Interruption
 from registry.store import connection
 from registry.store.connection import Pool
 from registry.store.statements import statement
@@ -42,3 +43,16 @@ async def test_connections_that_are_not_needed_are_closed(
     finally:
         await pool.close()
         await others.close()
+
+
+async def test_a_connection_that_is_made_for_a_client_that_goes_is_kept(database_url: str) -> None:
+    """Each watch that ended at once cost PostgreSQL a process."""
+    pool = Pool(database_url, "test", 2)
+    with Interruption() as interruption:
+        asyncio.get_running_loop().call_soon(interruption.request)
+        async with pool.connection() as made:
+            await made.execute("SELECT 1")
+    assert not made.closed
+    async with pool.connection() as again:
+        assert again is made
+    await pool.close()
