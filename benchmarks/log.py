@@ -25,7 +25,7 @@ class Partition(NamedTuple):
 
 
 def partitions(now: datetime.datetime) -> list[Partition]:
-    """Returns those of a server that has run for a week, the oldest first. It will be dropped in half a width."""
+    """Returns those of a server that has run for a week, the oldest first: that one has half a width left."""
     uppers = [now + WIDTH * (number - COUNT + 3.5) for number in range(COUNT)]
     lowers = [None, *uppers]
     return [
