@@ -154,11 +154,16 @@ class Node:
     def kill(self) -> None:
         """Kills all its processes: to its clients this looks like a machine that lost power."""
         self._end_watchdog()
-        for pid in self.pids[::-1]:
+        assert self.process is not None
+        # Stopped first: it would start a recovery of its own when the first of the others is gone.
+        self.process.send_signal(signal.SIGSTOP)
+        pids = self.pids
+        for pid in pids:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        assert self.process is not None
         self.process.wait(20)
+        # What is still dying has the shared memory, and a server that starts refuses to.
+        wait_until(lambda: not any(os.path.exists(f"/proc/{pid}/exe") for pid in pids), f"{self.name} has ended")
 
     def freeze(self, *, frozen: bool = True) -> None:
         for pid in self.pids:

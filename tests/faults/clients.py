@@ -46,7 +46,13 @@ class ServerClient:
         self, method: str, path: str, body: Any = None, content_type: str = "application/json"
     ) -> httpx.Response:
         content = None if body is None else json.dumps(body)
-        return await self._http.request(method, path, content=content, headers={"Content-Type": content_type})
+        try:
+            return await self._http.request(method, path, content=content, headers={"Content-Type": content_type})
+        except AttributeError as error:
+            # anyio 4 on uvloop, of a connection that is closed while it is made: 'NoneType' has no 'getpeername'.
+            if error.name != "getpeername":
+                raise
+            raise httpx.ConnectError("closed while connecting") from error
 
     async def get(self, path: str) -> Any:
         answer = await self.request("GET", path)
