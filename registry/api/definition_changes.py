@@ -57,19 +57,25 @@ class FollowedDefinition:
         self._leave(self)
 
 
-class _Domain:
+class FollowedDomain:
     """Invariant: `task` runs while there are `all_followed`."""
 
     def __init__(self, task: asyncio.Task[None]) -> None:
         self.task = task
         self.all_followed: set[FollowedDefinition] = set()
+        # The revision of the last change that was compared; None while no changes are read.
+        self.compared_at: int | None = None
+
+    def follows_since(self, revision: int) -> bool:
+        """Whether all changes of definitions after `revision` are still to be compared."""
+        return self.compared_at is not None and self.compared_at <= revision
 
 
 class DefinitionChanges:
     def __init__(self, store: Store, fresh: Callable[[Tenant, Guards], Awaitable[TenantCatalog]]) -> None:
         self._store = store
         self._fresh = fresh
-        self._domains: dict[DomainId, _Domain] = {}
+        self._domains: dict[DomainId, FollowedDomain] = {}
         # Why the changes of a domain cannot be read now.
         self._failing: dict[DomainId, str] = {}
         self._unread = LoggedCondition(
@@ -81,9 +87,10 @@ class DefinitionChanges:
         )
 
     async def follow(
-        self, tenant: Tenant, definition: Definition, *, is_bound: bool, wake: Callable[[], None]
+        self, tenant: Tenant, definition: Definition, *, is_bound: bool, wake: Callable[[], None], known_at: int | None
     ) -> FollowedDefinition:
-        """Calls `wake` when the definition is no longer served as it was; perhaps at once. To be closed."""
+        """Calls `wake` when the definition is no longer served as given; perhaps at once. It was the present one at
+        the revision `known_at` of the tenant's domain, or later. To be closed."""
         followed = FollowedDefinition(tenant, definition, is_bound, wake, self._forget)
         domain = self._domains.get(tenant.domain)
         if domain is None:
@@ -91,10 +98,12 @@ class DefinitionChanges:
             task = asyncio.create_task(
                 self._read(tenant.domain), name="registry definition changes", context=contextvars.Context()
             )
-            domain = self._domains[tenant.domain] = _Domain(task)
+            domain = self._domains[tenant.domain] = FollowedDomain(task)
         domain.all_followed.add(followed)
+        if known_at is not None and domain.follows_since(known_at):
+            return followed
         try:
-            # Finds changes from before the subscription.
+            # Finds changes that have been compared before.
             await self._check(tenant, [followed])
         except BaseException:
             followed.close()
@@ -130,18 +139,21 @@ class DefinitionChanges:
             await asyncio.sleep(_RETRY_SECONDS)
 
     async def _read_on(self, domain: DomainId) -> None:
-        all_followed = self._domains[domain].all_followed
-        # The state of any served tenant will do; one of them may be gone by now.
-        revision = (await self._store.state(next(iter(all_followed)).tenant)).revision
+        state = self._domains[domain]
+        # That of any served tenant will do; one of them may be gone by now.
+        revision = (await self._store.state(next(iter(state.all_followed)).tenant)).revision
         subscription = await self._store.subscribe_wildcard(domain, DEFINITIONS, revision)
         try:
             # Changes may have been missed after a failure.
-            await self._check_all(all_followed)
+            await self._check_all(state.all_followed)
+            state.compared_at = revision
             self._note_read(domain)
             async for batch in subscription:
                 for change in batch.changes:
+                    state.compared_at = change.revision
                     await self._check_all(self._followed_of(domain, change), change.revision)
         finally:
+            state.compared_at = None
             subscription.close()
 
     def _note_read(self, domain: DomainId) -> None:

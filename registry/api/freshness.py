@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Protocol, TypeVar
 
 from registry.api.errors import revision_in_future
 from registry.api.request import ResourceRequest
-from registry.store.types import ResourceName
+from registry.store.types import ResourceName, State
 
 # kube-apiserver's watch cache waits three seconds for a revision (cacher/watch_cache.go, blockTimeout).
 WAIT_SECONDS = 3.0
@@ -20,27 +21,36 @@ STEP_SECONDS = 0.25
 EVENTS = ResourceName("events")
 
 
+class HasRevision(Protocol):
+    @property
+    def revision(self) -> int: ...
+
+
+R = TypeVar("R", bound=HasRevision)
+
+
 async def wait_for_revision(request: ResourceRequest, revision: int) -> None:
     """Returns when the tenant has reached `revision`. Raises 504 if it has not after WAIT_SECONDS.
 
     Events are not in kube-apiserver's watch cache, so reads of them do not wait.
     """
 
-    async def now() -> int:
-        return (await request.backend.store.state(request.tenant)).revision
+    async def now() -> State:
+        return await request.backend.store.state(request.tenant)
 
     if request.served.resource_name == EVENTS:
-        if (current := await now()) < revision:
+        if (current := (await now()).revision) < revision:
             raise revision_in_future(revision, current, retry_after_seconds=0)
         return
     await wait_until(revision, now)
 
 
-async def wait_until(revision: int, now: Callable[[], Awaitable[int]]) -> None:
-    """Waits until `now` returns at least `revision`. Raises 504 after WAIT_SECONDS."""
+async def wait_until(revision: int, read: Callable[[], Awaitable[R]]) -> R:
+    """Waits until what `read` returns is of `revision` or later, and returns it. Raises 504 after WAIT_SECONDS."""
     waited = 0.0
-    while (current := await now()) < revision:
+    while (current := await read()).revision < revision:
         if waited >= WAIT_SECONDS:
-            raise revision_in_future(revision, current)
+            raise revision_in_future(revision, current.revision)
         await asyncio.sleep(STEP_SECONDS)
         waited += STEP_SECONDS
+    return current

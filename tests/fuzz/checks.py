@@ -71,6 +71,11 @@ ALLOWED = tuple(
             "rbac/validation/rule.go: a binding without roleRef (a running 1.36 answers so)",
         ),
         (500, r"failed to create RequestInfo: unable to determine kind and namespace ", "filters/requestinfo.go"),
+        (
+            500,
+            r"invalid resource name ",
+            "client-go rest/request.go: the namespace lifecycle reads namespaces of any name",
+        ),
         (500, r"error resolving resource", "customresource_handler.go: a definition that is being changed"),
         (
             503,

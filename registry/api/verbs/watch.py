@@ -40,7 +40,7 @@ from registry.flowcontrol.fair_queue import TooManyRequests
 from registry.flowcontrol.watchdog import EvaluationStopped
 from registry.store.errors import Closed, RevisionExpired, StoreError, Unavailable
 from registry.store.feed.subscription import Subscription
-from registry.store.types import Batch, Change, ResourceName, Row
+from registry.store.types import Batch, Change, ResourceName, Row, State
 
 # Clients reconnect after 70 seconds of silence (kopf), and kube-apiserver sends a bookmark a minute.
 BOOKMARK_SECONDS = 50.0
@@ -79,8 +79,9 @@ class WatchSource(Protocol[R]):
     # Whether a change of the request's definition ends the watch before the next event.
     follows_definition: bool
 
-    async def wait(self, revision: int) -> None:
-        """Waits until `revision` has been reached. Raises 504 if that takes too long."""
+    async def wait(self, revision: int) -> State | None:
+        """Waits until `revision` has been reached. Raises 504 if that takes too long. Returns the state of the
+        request's tenant if it was read for that."""
 
     async def revision(self) -> int:
         """Returns the newest revision."""
@@ -95,6 +96,9 @@ class WatchSource(Protocol[R]):
         """Refreshes what the watch may see. Raises StatusError if it cannot go on."""
 
     async def subscribe(self, revision: int) -> Subscription: ...
+
+    async def follow(self, wake: Callable[[], None], revision: int) -> FollowedDefinition:
+        """Wakes the watch, which begins at `revision`, when its definition changes."""
 
     async def events(self, changes: Sequence[Change]) -> Sequence[Event]: ...
 
@@ -119,11 +123,14 @@ class TenantSource:
         self._options = options
         self._filter = EventFilter(self._selection)
 
-    async def wait(self, revision: int) -> None:
-        await wait_until(revision, self.revision)
+    async def wait(self, revision: int) -> State:
+        return await wait_until(revision, self._state)
 
     async def revision(self) -> int:
-        return (await self.request.backend.store.state(self.request.tenant)).revision
+        return (await self._state()).revision
+
+    async def _state(self) -> State:
+        return await self.request.backend.store.state(self.request.tenant)
 
     def pages(self) -> AsyncGenerator[PageOf[Row], None]:
         if is_query(self.request, self._options):
@@ -140,6 +147,9 @@ class TenantSource:
         request = self.request
         return await request.backend.store.subscribe(request.tenant, request.served.resource_name, revision)
 
+    async def follow(self, wake: Callable[[], None], revision: int) -> FollowedDefinition:
+        return await follow(self.request, wake, known_at=revision)
+
     async def events(self, changes: Sequence[Change]) -> Sequence[Event]:
         return await self._filter.events(changes)
 
@@ -147,8 +157,7 @@ class TenantSource:
 async def watch_source(source: WatchSource[R], options: ListOptions) -> WatchAnswer:
     """Starts a watch. Raises errors of the selectors and the start; later errors become ERROR events."""
     revision = start_of(options)
-    if revision > 0:
-        await source.wait(revision)
+    state = await source.wait(revision) if revision > 0 else None
     # Read here, so that a request evaluated under old definitions is served again instead of ending at once.
     beginning: Beginning[R] | None = None
     if begins_with_state(options, revision):
@@ -156,8 +165,10 @@ async def watch_source(source: WatchSource[R], options: ListOptions) -> WatchAns
         await source.request.wait_for_room("watch", hash(selection))
         pages = source.pages()
         beginning = Beginning(await anext(pages), pages)
-    elif source.follows_definition:
-        source.request.check_fresh(await source.request.backend.store.state(source.request.tenant))
+    else:
+        revision = revision or await source.revision()
+        if source.follows_definition:
+            source.request.check_fresh(state or await source.request.backend.store.state(source.request.tenant))
     return WatchAnswer(source.request.served, WatchEvents(source, options, revision, beginning))
 
 
@@ -208,7 +219,7 @@ class WatchEvents(Generic[R]):
         self._revision = revision
         self._deadline = self._loop.time() + seconds
         # The events of the present state, until they have been read.
-        self._state = self._initial(beginning) if beginning is not None or revision == 0 else None
+        self._state = self._initial(beginning) if beginning is not None else None
         self._subscription: Subscription | None = None
         self._followed: FollowedDefinition | None = None
         # The schemas of the changes so far; none of them is newer than this watch's.
@@ -280,12 +291,9 @@ class WatchEvents(Generic[R]):
         if self._subscription is not None:
             self._subscription.close()
 
-    async def _initial(self, beginning: Beginning[R] | None) -> AsyncGenerator[Sequence[Event], None]:
+    async def _initial(self, beginning: Beginning[R]) -> AsyncGenerator[Sequence[Event], None]:
         """Yields the present state, at whose revision the watch continues."""
         answer, options = HeldAnswer.current(), self._options
-        if beginning is None:
-            self._revision = await self._source.revision()
-            return
         page: PageOf[R] | None
         page, others = beginning
         del beginning
@@ -312,7 +320,7 @@ class WatchEvents(Generic[R]):
         if self._subscription is None:
             self._subscription = await source.subscribe(self._revision)
         if source.follows_definition and not served.definition.builtin:
-            self._followed = await follow(source.request, self._subscription.wake)
+            self._followed = await source.follow(self._subscription.wake, self._revision)
         self._has_begun = True
 
     def _wait_seconds(self) -> float:
@@ -368,12 +376,12 @@ def _held_bytes(events: Sequence[Event]) -> int:
     return HELD_TIMES * sum([getsizeof(event.text) for event in events])
 
 
-async def follow(request: ResourceRequest, wake: Callable[[], None]) -> FollowedDefinition:
-    """Wakes the watch when its definition changes."""
+async def follow(request: ResourceRequest, wake: Callable[[], None], known_at: int | None) -> FollowedDefinition:
+    """Calls `wake` when the definition of the request changes; it was the present one at `known_at`, or later."""
     definition = request.served.definition
     is_bound = ResourceName(definition.name) in request.catalog.bound
     changes = request.backend.catalogs.changes
-    return await changes.follow(request.tenant, definition, is_bound=is_bound, wake=wake)
+    return await changes.follow(request.tenant, definition, is_bound=is_bound, wake=wake, known_at=known_at)
 
 
 async def is_superseded(request: ResourceRequest) -> bool:

@@ -8,7 +8,7 @@ in which their own tenant serves them; those that their tenant does not serve at
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
@@ -18,6 +18,7 @@ from registry.api import continuation
 from registry.api.answers import Answer, Event, ListAnswer, WatchAnswer, one_chunk
 from registry.api.bound_definitions import DEFINITIONS
 from registry.api.decoding import object_of
+from registry.api.definition_changes import FollowedDefinition
 from registry.api.errors import bad_request, expired, forbidden, method_not_supported, revision_in_future
 from registry.api.list_options import list_options
 from registry.api.query.gathered import GatheredQuery, Item, is_gathered, parse_gathered, require_bounded
@@ -26,7 +27,7 @@ from registry.api.served import Served
 from registry.api.verbs.event_filter import EVENT_FORMS, EventFilter
 from registry.api.verbs.get import list_expired
 from registry.api.verbs.selection import list_position, list_revision, selectors_size
-from registry.api.verbs.watch import watch_source
+from registry.api.verbs.watch import follow, watch_source
 from registry.api.wildcard.view import WildcardView, annotate, wait
 from registry.authorization.tenants import SUBRESOURCE, WildcardScope
 from registry.builtin.sharing import EXPORTS, GROUP
@@ -193,6 +194,10 @@ class WildcardSource:
     async def subscribe(self, revision: int) -> Subscription:
         store, resource = self.request.backend.store, self.request.served.resource_name
         return await store.subscribe_wildcard(self._view.scope.domain, resource, revision)
+
+    async def follow(self, wake: Callable[[], None], revision: int) -> FollowedDefinition:
+        # The provider's revisions may be those of another domain.
+        return await follow(self.request, wake, known_at=None)
 
     async def refresh(self) -> None:
         """Refreshes which tenants may be seen. Raises a StatusError 410 if one of them is gone."""

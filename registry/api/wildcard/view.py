@@ -192,11 +192,8 @@ def annotate(text: str, served: Served, tenant: str) -> str:
 async def wait(view: WildcardView, revision: int) -> None:
     """Waits for a revision as freshness.py does, but of the domain."""
 
-    async def now() -> int:
-        page = await view.request.backend.store.wildcard.page(
-            view.scope.domain, view.scope.provider, view.request.served.resource_name, limit=1
-        )
-        return page.revision
-
     if revision:
-        await wait_until(revision, now)
+        scope, resource = view.scope, view.request.served.resource_name
+        await wait_until(
+            revision, lambda: view.request.backend.store.wildcard.page(scope.domain, scope.provider, resource, limit=1)
+        )
