@@ -62,10 +62,27 @@ NEWS: Final = statement(
     """,
 )
 
-ALIVE: Final = statement(
-    "alive",
-    "Which of some tenants there still are; by their primary key.",
-    "SELECT id FROM tenants WHERE id = ANY (%(tenants)s) AND deleted_at IS NULL",
+GONE: Final = statement(
+    "gone",
+    "Which of some tenants there no longer are; by their primary key.",
+    """
+    SELECT w.tenant_id FROM unnest(%(tenants)s::bigint[]) AS w (tenant_id)
+    LEFT JOIN LATERAL (
+        SELECT t.id FROM tenants t WHERE t.id = w.tenant_id AND t.deleted_at IS NULL OFFSET 0
+    ) t ON true
+    WHERE t.id IS NULL
+    """,
+)
+
+NEWER: Final = statement(
+    "newer",
+    "The counters of those of some domains that are above a revision; by their primary key.",
+    """
+    SELECT w.domain_id, d.revision
+    FROM unnest(%(domains)s::bigint[], %(revisions)s::bigint[]) AS w (domain_id, revision)
+    CROSS JOIN LATERAL (SELECT d.revision FROM domains d WHERE d.id = w.domain_id OFFSET 0) d
+    WHERE d.revision > w.revision
+    """,
 )
 
 COUNTERS: Final = statement(
@@ -135,8 +152,15 @@ async def counters(pool: Pool, domains: list[DomainId]) -> dict[DomainId, Counte
     return {DomainId(row[0]): Counter(row[1], row[2], row[3]) for row in rows}
 
 
-async def existing_tenants(pool: Pool, tenants: list[TenantId]) -> set[TenantId]:
-    return {TenantId(row[0]) for row in await pool.fetch(ALIVE, {"tenants": BigintArray(tenants)})}
+async def newer_revisions(pool: Pool, known: dict[DomainId, int]) -> dict[DomainId, int]:
+    """Returns the newest revision of each domain in which it is above the known one."""
+    values = {"domains": BigintArray(list(known)), "revisions": BigintArray(list(known.values()))}
+    return {DomainId(row[0]): row[1] for row in await pool.fetch(NEWER, values)}
+
+
+async def gone_tenants(pool: Pool, tenants: list[TenantId]) -> set[TenantId]:
+    """Returns those that do not exist, or are being deleted."""
+    return {TenantId(row[0]) for row in await pool.fetch(GONE, {"tenants": BigintArray(tenants)})}
 
 
 async def next_changes(pool: Pool, positions: dict[DomainId, int]) -> dict[DomainId, list[tuple[TenantId, Change]]]:

@@ -296,10 +296,15 @@ async def test_a_process_alone_sends_no_notifications(
 async def test_without_notifications_the_poll_finds_them(
     store: Store, other_store: Store, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """In all domains, of which one is looked at after the other here."""
     monkeypatch.setattr(store._feed.notifier, "notify", lambda news: None)
-    watch = await other_store.subscribe(tenant, WIDGETS)
-    await store.commit(tenant, create("ns/a"))
-    assert [c.revision for c in await changes_up_to(watch, 1)] == [1]
+    monkeypatch.setattr(feed, "MAX_DOMAINS", 1)
+    tenants = [tenant, *[await store.create_tenant(TenantName(f"also-{n}")) for n in range(2)]]
+    watches = [await other_store.subscribe(one, WIDGETS) for one in tenants]
+    for one in tenants:
+        await store.commit(one, create("ns/1"))
+    for watch in watches:
+        assert [c.revision for c in await changes_up_to(watch, 1)] == [1]
 
 
 @pytest.mark.slow
