@@ -62,8 +62,8 @@ NEWS: Final = statement(
     """,
 )
 
-GONE: Final = statement(
-    "gone",
+MISSING: Final = statement(
+    "missing-tenants",
     "Which of some tenants there no longer are; by their primary key.",
     """
     SELECT w.tenant_id FROM unnest(%(tenants)s::bigint[]) AS w (tenant_id)
@@ -75,7 +75,7 @@ GONE: Final = statement(
 )
 
 NEWER: Final = statement(
-    "newer",
+    "newer-counters",
     "The counters of those of some domains that are above a revision; by their primary key.",
     """
     SELECT w.domain_id, d.revision
@@ -158,9 +158,9 @@ async def newer_revisions(pool: Pool, known: dict[DomainId, int]) -> dict[Domain
     return {DomainId(row[0]): row[1] for row in await pool.fetch(NEWER, values)}
 
 
-async def gone_tenants(pool: Pool, tenants: list[TenantId]) -> set[TenantId]:
+async def missing_tenants(pool: Pool, tenants: list[TenantId]) -> set[TenantId]:
     """Returns those that do not exist, or are being deleted."""
-    return {TenantId(row[0]) for row in await pool.fetch(GONE, {"tenants": BigintArray(tenants)})}
+    return {TenantId(row[0]) for row in await pool.fetch(MISSING, {"tenants": BigintArray(tenants)})}
 
 
 async def next_changes(pool: Pool, positions: dict[DomainId, int]) -> dict[DomainId, list[tuple[TenantId, Change]]]:

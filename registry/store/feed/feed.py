@@ -305,10 +305,10 @@ class Feed:
             newer = await change_log.newer_revisions(self._pool, {feed.domain: feed.newest for feed in part})
             self._heard(newer, hint_all=False)
             watched = {tenant for feed in part for tenant, _ in feed.subscriptions if tenant != change_log.ALL_TENANTS}
-            gone = await change_log.gone_tenants(self._pool, list(watched)) if watched else ()
-            if gone:
+            missing = await change_log.missing_tenants(self._pool, list(watched)) if watched else ()
+            if missing:
                 for feed in part:
-                    _end(feed, TenantNotFound("the tenant does not exist"), gone)
+                    _end(feed, TenantNotFound("the tenant does not exist"), missing)
 
     def _retire(self) -> None:
         now = asyncio.get_running_loop().time()
