@@ -142,7 +142,7 @@ CONDITIONS = {
         "migrations", "the health check migrations fails", 200, 200,
     ),
     "the change log cannot be read": Reported(statement_fails("news"), "feed", "watches do not go on", 200, 200),
-    "the counters cannot be polled": Reported(statement_fails("counters"), "feed", "watches do not go on", 200, 0),
+    "the counters cannot be polled": Reported(statement_fails("newer-counters"), "feed", "watches do not go on", 200, 0),
     "a changed definition cannot be read": Reported(
         statement_fails("replay-states"), "definitions", "changes of definitions cannot be read", 503, 503
     ),
