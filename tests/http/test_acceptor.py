@@ -20,7 +20,7 @@ import uvloop
 from registry.flowcontrol.time_slice import IS_GONE
 from registry.http.serving import acceptor as module
 from registry.http.serving.acceptor import Acceptor, most_connections
-from registry.http.serving.connection import RECEIVED_BYTES
+from registry.http.serving.connection import RECEIVED_BYTES, ClientConnection
 from registry.http.serving.protocol import Protocol
 from registry.http.serving.tls import ensure_certificates, server_context
 from tests.api.client import eventually
@@ -59,6 +59,33 @@ async def test_a_missing_handshake_times_out(tmp_path: Path, monkeypatch: pytest
         assert acceptor.shares.count == 1
         for writer in (silent_writer, nonsense_writer, good[1]):
             writer.close()
+
+
+@pytest.mark.parametrize("encrypted", [False, True], ids=["plain", "TLS"])
+async def test_a_connection_is_lost_if_its_acceptance_is_cancelled(
+    encrypted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that shut down in that moment failed at a transport that uvloop had closed: 'the handler is closed'."""
+    made = ensure_certificates(tmp_path, "127.0.0.1")
+    context = server_context(made.certificate, made.key) if encrypted else None
+    connection_made = ClientConnection.connection_made
+    references: list[weakref.ref[Protocol]] = []
+    async with accepting(1, context, references=references) as (acceptor, port):
+
+        def cancelled(self: ClientConnection, transport: asyncio.BaseTransport) -> None:
+            connection_made(self, transport)
+            [task] = acceptor._handshakes
+            task.cancel()
+
+        monkeypatch.setattr(ClientConnection, "connection_made", cancelled)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        assert await ended(reader) == b""
+        await counts(acceptor, 0)
+        writer.close()
+        monkeypatch.setattr(ClientConnection, "connection_made", connection_made)
+        [reference] = references
+        if (protocol := reference()) is not None:
+            assert protocol not in protocol.connections
 
 
 async def test_an_idle_connection_ends_so_long_after_its_last_answer() -> None:

@@ -135,13 +135,18 @@ class Acceptor:
         protocol = self._make(slot)
         connection = ClientConnection(protocol, self._read_limits, self.context)
         loop = asyncio.get_running_loop()
+        is_connected = False
         try:
             async with asyncio.timeout(HANDSHAKE_SECONDS):
                 await loop.connect_accepted_socket(lambda: connection, accepted)
+                is_connected = True
                 await connection.opened()
         except OSError as problem:  # such as a timeout
             logger.debug("a connection could not be set up: %s", problem)
         finally:
+            if not is_connected:
+                # If cancelled, uvloop closes the transport and tells the connection nothing, which may have it already.
+                connection.connection_lost(None)
             if not protocol.was_made:
                 connection.abort()
                 accepted.close()
