@@ -145,7 +145,8 @@ class Acceptor:
             logger.debug("a connection could not be set up: %s", problem)
         finally:
             if not is_connected:
-                # If cancelled, uvloop closes the transport and tells the connection nothing, which may have it already.
+                # uvloop closes the transport of a cancelled call without connection_lost(), even if connection_made()
+                # has been called.
                 connection.connection_lost(None)
             if not protocol.was_made:
                 connection.abort()
