@@ -111,3 +111,14 @@ async def make(client: Client, *names: str, path: str = WIDGETS, **spec: Any) ->
 
 def names_of(answer: dict[str, Any]) -> list[str]:
     return [item["metadata"]["name"] for item in answer["items"]]
+
+
+def short(event: dict[str, Any]) -> tuple[str, str]:
+    """Returns the type of a watch event, and the name of its object."""
+    return event["type"], event["object"]["metadata"].get("name", "")
+
+
+async def revision(client: Client) -> str:
+    """Returns the newest revision."""
+    found: str = (await client.get(WIDGETS)).ok()["metadata"]["resourceVersion"]
+    return found
