@@ -37,7 +37,7 @@ from registry.authentication.tokens.bearer import BearerTokens
 from registry.authentication.tokens.keys import SigningKeys
 from registry.authentication.tokens.service_accounts import AccountTokens
 from registry.authorization.authorizer import Authorizer
-from registry.authorization.tenants import TenantDirectory
+from registry.authorization.tenants import SYSTEM, TenantDirectory
 from registry.caches import MEMORY
 from registry.controllers.activity import ActivityPublisher
 from registry.controllers.api_services.monitor import Monitor
@@ -46,6 +46,7 @@ from registry.controllers.manager import ControllerManager
 from registry.controllers.namespace_defaults import Trust
 from registry.controllers.reporting import ReportingController
 from registry.controllers.storage_migration.runner import MigrationSettings
+from registry.controllers.tenants import TENANTS
 from registry.conversion.converter import Converter
 from registry.emulation import emulate
 from registry.flowcontrol.allocator import return_free_memory, return_freed_memory
@@ -107,6 +108,7 @@ async def serving(settings: Settings, stopping: Stopping) -> AsyncIterator[Servi
         if settings.sql_views:
             await stack.enter_async_context(ReportingController(backend))
         await bootstrap(backend, tenants)
+        backend.store.follow_tenants(SYSTEM, TENANTS)
         audit = await stack.enter_async_context(audit_log(settings))
         stack.enter_context(expose_gauge(partial(health.measure_outcomes, health.problems(backend))))
         handler = handler_chain(settings, backend, tenants, audit, aggregation, queue, stopping)

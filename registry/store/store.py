@@ -153,6 +153,7 @@ class Store:
         await self._session_check.close()
         await self.database.close()
         self._watch_cache.close()
+        await self.tenancy.close()
         await self._feed.close()
         await self._writer.close()
         await self._feed.notifier.close()
@@ -308,8 +309,12 @@ class Store:
         return await self.tenancy.create(name, domain, attributes)
 
     async def tenant(self, name: TenantName) -> Tenant:
-        """Returns a tenant, cached for CACHE_SECONDS; its guards and attributes may be that old."""
+        """Returns a tenant, as it was at most five seconds ago (tenants.CACHE_SECONDS); its guards may be older."""
         return await self.tenancy.find(name)
+
+    def follow_tenants(self, owner: TenantName, resource: ResourceName) -> None:
+        """Says where the objects are that describe the tenants: with many, their changes are followed."""
+        self.tenancy.follow(self._feed, owner, resource)
 
     async def tenants(self, after: TenantName | None = None, limit: int = 500) -> list[Tenant]:
         return await self.tenancy.list(after, limit)

@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final, LiteralString, NamedTuple
 
 from psycopg.errors import UniqueViolation
 from psycopg.types.json import Jsonb
 
-from registry.caches import ExpiringCache
+from registry.caches import LruCache
 from registry.store.arrays import TextArray
 from registry.store.connection import Pool
 from registry.store.encoding import storable
 from registry.store.errors import TenantExists, TenantNotFound
+from registry.store.feed.feed import Feed
 from registry.store.reporting.locations import drop_schema_of
 from registry.store.reporting.setup import begin
 from registry.store.rows import tenant_of
 from registry.store.statements import Statement, statement
-from registry.store.types import DomainId, Tenant, TenantId, TenantName
+from registry.store.tenant_changes import TenantChanges
+from registry.store.types import DomainId, ResourceName, Tenant, TenantId, TenantName
 
-# How long a process may use a cached tenant. Writes are checked against the row itself.
+# How long a process may use a cached tenant after it was read, or was last known to be unchanged. Writes are checked
+# against the row itself.
 CACHE_SECONDS: Final = 5.0
 CACHE_SIZE: Final = 20_000
+# A tenant that is known to be unchanged is nevertheless read again after this time.
+REREAD_SECONDS: Final = 600.0
+# With this many tenants in the cache their changes are followed: few are cheaper to read again.
+FOLLOWED_FROM: Final = 20
 
 # Rows per DELETE statement, which keeps its locks and duration short.
 DELETE_ROWS: Final = 5_000
@@ -193,10 +202,31 @@ class Usage(NamedTuple):
     max_namespaces: int | None
 
 
+class _Cached(NamedTuple):
+    """`until` is when it expires, by time.monotonic(): without knowing whether it has changed, and if it is known to be
+    unchanged."""
+
+    until: float
+    unchanged_until: float
+    tenant: Tenant
+
+
 class Tenants:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        self._cache: ExpiringCache[TenantName, Tenant] = ExpiringCache(CACHE_SIZE)
+        self._cache: LruCache[TenantName, _Cached] = LruCache(CACHE_SIZE)
+        # How often tenants have been forgotten: what was read meanwhile may be outdated.
+        self._forgotten = 0
+        self._changes: TenantChanges | None = None
+
+    def follow(self, feed: Feed, owner: TenantName, resource: ResourceName) -> None:
+        """Uses cached tenants for longer while their changes are known: those of the objects of `resource` in the
+        tenant `owner`, which describe the tenants."""
+        self._changes = TenantChanges(feed, self, partial(self.find, owner), resource)
+
+    async def close(self) -> None:
+        if self._changes is not None:
+            await self._changes.close()
 
     async def create(
         self, name: TenantName, domain: DomainId | None = None, attributes: dict[str, Any] | None = None
@@ -211,22 +241,31 @@ class Tenants:
             rows = await cursor.fetchall()
         if not rows:
             raise TenantNotFound(f"domain {domain} does not exist")
-        return self._remember(rows[0])
+        return self._remember(rows[0], time.monotonic())
 
     async def find(self, name: TenantName) -> Tenant:
-        """Returns the tenant, cached for up to CACHE_SECONDS. Raises TenantNotFound."""
-        known = self._cache.get(name)
+        """Returns the tenant as it was at most CACHE_SECONDS ago. Raises TenantNotFound."""
+        known = self.recall(name)
         if known is not None:
             return known
+        began, forgotten = time.monotonic(), self._forgotten
         rows = await self._pool.fetch(FIND, {"name": storable(name)})
         if not rows or rows[0][1] != name:
             self._cache.pop(name)
             raise TenantNotFound(f"tenant {name} does not exist")
-        return self._remember(rows[0])
+        return self._remember(rows[0], began, REREAD_SECONDS if forgotten == self._forgotten else 0.0)
 
     def recall(self, name: TenantName) -> Tenant | None:
         """Returns the tenant if it is cached."""
-        return self._cache.get(name)
+        known = self._cache.get(name)
+        if known is None:
+            return None
+        now = time.monotonic()
+        if now < known.until:
+            return known.tenant
+        if now >= known.unchanged_until or self._changes is None:
+            return None
+        return known.tenant if now < self._changes.known_at + CACHE_SECONDS else None
 
     async def list(self, after: TenantName | None, limit: int) -> list[Tenant]:
         rows = await self._pool.fetch(LIST, {"after": after or "", "limit": limit})
@@ -236,7 +275,7 @@ class Tenants:
         """Merges server-side state of a tenant into "server" of its attributes."""
         rows = await self._pool.execute(NOTE, {"id": tenant.id, "note": Jsonb(note)})
         if rows:
-            self._remember(rows[0])
+            self._remember(rows[0], time.monotonic())
 
     async def usage(self, names: Sequence[str]) -> dict[str, Usage]:
         rows = await self._pool.fetch(USAGE, {"names": TextArray([storable(name) for name in names])})
@@ -280,13 +319,15 @@ class Tenants:
         return await self.find(name)
 
     def forget(self, tenant: Tenant) -> None:
-        self._cache.pop(tenant.name)
+        self.forget_name(tenant.name)
 
     def forget_all(self) -> None:
+        self._forgotten += 1
         self._cache.clear()
 
     def forget_name(self, name: str) -> None:
         """Drops a tenant from the cache after its object has been written."""
+        self._forgotten += 1
         self._cache.pop(TenantName(name))
 
     async def _drop_schema(self, tenant: TenantId) -> bool:
@@ -300,6 +341,11 @@ class Tenants:
         while await self.remove_next_rows(TerminatingTenant(tenant, domain, 0)):
             pass
 
-    def _remember(self, row: tuple[Any, ...]) -> Tenant:
+    def _remember(self, row: tuple[Any, ...], began: float, unchanged_seconds: float = 0.0) -> Tenant:
+        """`began` is when the row began to be read; `unchanged_seconds`, how long it may be used while it is known to
+        be unchanged."""
         tenant = tenant_of(row)
-        return self._cache.put(tenant.name, tenant, CACHE_SECONDS)
+        self._cache.put(tenant.name, _Cached(began + CACHE_SECONDS, began + unchanged_seconds, tenant))
+        if self._changes is not None and len(self._cache) >= FOLLOWED_FROM:
+            self._changes.start()
+        return tenant

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
 from typing import Protocol
 
@@ -40,7 +41,10 @@ class Subscriber(Protocol):
 class DomainFeed:
     """A feed's state for one domain."""
 
-    __slots__ = ("base", "domain", "newest", "position", "read", "ring", "since_unused", "subscriptions", "waiting")
+    __slots__ = (
+        "base", "current_at", "domain", "newest", "position", "read", "ring", "since_unused", "subscriptions",
+        "waiting",
+    )  # fmt: skip
 
     def __init__(self, domain: DomainId, position: int) -> None:
         self.domain = domain
@@ -50,6 +54,8 @@ class DomainFeed:
         self.ring: deque[tuple[TenantId, Change]] = deque()
         # The newest revision announced: when it is above the position there is something to read.
         self.newest = position
+        # When the position was last found to be the newest revision, by time.monotonic().
+        self.current_at = -math.inf
         # The number of the last read that returned changes.
         self.read = 0
         self.subscriptions: dict[tuple[TenantId, ResourceName | None], set[Subscriber]] = {}

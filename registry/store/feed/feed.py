@@ -22,6 +22,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
+import time
 from collections import deque
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final
@@ -302,8 +303,12 @@ class Feed:
         for start in range(0, len(domains), MAX_DOMAINS):
             # Some may have been dropped meanwhile.
             part = [self._domains[domain] for domain in domains[start : start + MAX_DOMAINS] if domain in self._domains]
+            began = time.monotonic()
             newer = await change_log.newer_revisions(self._pool, {feed.domain: feed.newest for feed in part})
             self._heard(newer, hint_all=False)
+            for feed in part:
+                if feed.position >= feed.newest:
+                    feed.current_at = began
             watched = {tenant for feed in part for tenant, _ in feed.subscriptions if tenant != change_log.ALL_TENANTS}
             missing = await change_log.missing_tenants(self._pool, list(watched)) if watched else ()
             if missing:
