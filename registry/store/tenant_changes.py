@@ -72,6 +72,8 @@ class TenantChanges:
                 return
             except StoreError as error:
                 logger.debug("tenants cannot be followed: %s", error)
+            except Exception:
+                logger.exception("following tenants failed unexpectedly")
             await asyncio.sleep(_RETRY_SECONDS)
 
     async def _begin(self) -> None:
