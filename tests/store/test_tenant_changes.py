@@ -52,7 +52,7 @@ async def display(store: Store) -> Any:
 
 async def test_a_tenant_whose_object_does_not_change_is_not_read_again(store: Store, following: Store) -> None:
     await change(store, "two")
-    await asyncio.sleep(CACHE_SECONDS + 0.5)
+    await asyncio.sleep(CACHE_SECONDS + 0.5)  # until what is in the cache has expired
     assert await display(following) == "one"
 
 
@@ -90,7 +90,7 @@ async def test_while_it_is_not_known_whether_there_are_changes_tenants_are_read_
 ) -> None:
     monkeypatch.setattr(feed, "POLL_SECONDS", 3600)
     await change(store, "two")
-    await asyncio.sleep(CACHE_SECONDS + 0.5)
+    await asyncio.sleep(CACHE_SECONDS + 0.5)  # until what is in the cache has expired
     assert await display(following) == "two"
 
 
@@ -109,7 +109,7 @@ async def test_a_tenant_that_changes_while_it_is_read_is_read_again(
         patch.setattr(following._pool, "fetch", fetch_meanwhile)
         assert await display(following) == "one"
     await change(store, "two")
-    await asyncio.sleep(CACHE_SECONDS + 0.5)
+    await asyncio.sleep(CACHE_SECONDS + 0.5)  # until what is in the cache has expired
     assert await display(following) == "two"
 
 
